@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from distir import __version__
 from distir.cli.endings import Refused
@@ -54,17 +54,34 @@ def server() -> MCPServer:
 
 
 def _answered(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """The tool, whose refusals the protocol reports as errors; what it prints does not reach the protocol's stream."""
+    """The tool, whose refusals the protocol reports as errors; what it prints does not reach the protocol's stream.
+
+    Agents show answers on terminals: no text has control characters, or ones that change its direction.
+    """
     from mcp.server.mcpserver.exceptions import ToolError
 
     from distir.cli.tools import ToolRefusal, answering
+    from distir.diagnostics.visible import visible_lines
 
     @wraps(tool)
     def call(*args: Any, **named: Any) -> dict[str, Any]:
         try:
             with redirect_stdout(sys.stderr), answering():
-                return tool(*args, **named)
+                return _visible(tool(*args, **named))
         except ToolRefusal as refusal:
-            raise ToolError(str(refusal)) from None
+            raise ToolError(visible_lines(str(refusal))) from None
 
     return call
+
+
+def _visible(answer: Any) -> Any:
+    """A document whose texts a terminal may show."""
+    from distir.diagnostics.visible import visible_lines
+
+    if isinstance(answer, str):
+        return visible_lines(answer)
+    if isinstance(answer, dict):
+        return {_visible(key): _visible(value) for key, value in cast("dict[Any, Any]", answer).items()}
+    if isinstance(answer, (list, tuple)):
+        return [_visible(item) for item in cast("list[Any]", answer)]
+    return answer

@@ -50,16 +50,10 @@ def report(text: str, colour: str | None = None) -> None:
 
 
 def _shown(text: str, keep: str = "") -> str:
-    """Lines as a terminal may show them, whichever way they end. `keep`: a character that stays as it is, too."""
-    from distir.diagnostics.visible import visible
+    """Lines as a terminal may show them, with `keep` as it is."""
+    from distir.diagnostics.visible import visible_lines
 
-    def line(text: str) -> str:
-        return text if text.isprintable() else keep.join(map(visible, text.split(keep) if keep else (text,)))
-
-    def lines(text: str) -> str:
-        return text if text.isprintable() else "\n".join(map(line, text.split("\n")))
-
-    return "\r\n".join(map(lines, text.split("\r\n")))
+    return visible_lines(text, keep)
 
 
 def _put(text: str) -> None:

@@ -144,13 +144,13 @@ def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:
         causes = [asdict(cause) for cause in found.causes]
         output.write_json({
             "id": name, "measured_s": run.step_time_s, "predicted_s": found.predicted, "causes": causes,
-            "one_by_one": found.one_by_one, "together": found.together,
+            "one_by_one": found.one_by_one, "together": found.together.change,
         })  # fmt: skip
         return 0
     measured = run.step_time_s
     made = output.table("what if", "", "step", "change", *(["error"] if measured else []), right="234")
     for cause in found.causes:
-        if cause.seconds is not None:
+        if cause.seconds is not None and cause.change is not None:
             change = _change(cause.change, found)
             error = [_off(cause.seconds, measured)] if measured else []
             made.add_row(cause.name, cause.assumed, show_seconds(cause.seconds), change, *error)
@@ -158,9 +158,10 @@ def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:
     if measured:
         head += f", measured {show_seconds(measured)} ({_off(found.predicted, measured)})"
     lines = [f"\nall of {', '.join(TAKEN_AWAY)}: {_change(found.one_by_one, found)} one by one"]
-    if found.together is not None:
-        lines += [f", {_change(found.together, found)} all at once"]
+    if found.together.change is not None:
+        lines += [f", {_change(found.together.change, found)} all at once"]
     lines += ["; what-ifs overlap, and do not add up"]
+    lines += [f"\n`{what_if.name}` cannot be simulated: {what_if.reason}" for what_if in found.left_out]
     output.lay_out(Text(head + "\n"), made, Text("".join(lines)))
     return 0
 

@@ -10,6 +10,10 @@ TAB = "    "
 """How a tab is shown: always four cells, so that text below it lines up whatever stands before it."""
 
 
+CONTROL_PICTURES = 0x2400
+"""Where Unicode has signs for control characters: `␛` for an escape."""
+
+
 def visible(text: str) -> str:
     """The text with every unprintable character shown by its number, and tabs as spaces."""
     return text if text.isprintable() else "".join(map(visible_character, text))
@@ -20,6 +24,30 @@ def visible_character(character: str) -> str:
     if character.isprintable():
         return character
     return TAB if character == "\t" else f"<U+{ord(character):04X}>"
+
+
+def visible_lines(text: str, keep: str = "") -> str:
+    """Lines of visible text, whichever way they end. `keep`: a character that stays as it is, too."""
+
+    def line(text: str) -> str:
+        return text if text.isprintable() else keep.join(map(visible, text.split(keep) if keep else (text,)))
+
+    def lines(text: str) -> str:
+        return text if text.isprintable() else "\n".join(map(line, text.split("\n")))
+
+    return "\r\n".join(map(lines, text.split("\r\n")))
+
+
+def visible_in_place(text: str) -> str:
+    """Lines with a sign for each unprintable character, two for what UTF-16 counts as two, so that columns stay."""
+    return text if text.isprintable() else "".join(map(_sign, text))
+
+
+def _sign(character: str) -> str:
+    if character.isprintable() or character in "\t\r\n":
+        return character
+    code = ord(character)
+    return chr(CONTROL_PICTURES + code) if code < ord(" ") else "\ufffd" * (2 if code > 0xFFFF else 1)
 
 
 def cells(shown: str) -> int:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import TensorType
+from distir.ir import DTYPES, Arg, Literal, Shape, TensorType
 from distir.ops.core import op
 from distir.ops.elementwise import error_function
+from distir.ops.layout import Layout, Parts, elementwise
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Write
 
 
@@ -243,6 +246,55 @@ def LogSoftmax(input: Array, *, axis: int = -1) -> Array:
 
 
 LogSoftmax.grad(_grad_from_result)
+
+
+@LogSoftmax.sharding
+def _(input: TensorType, *, results: Sequence[Shape | None], axis: int) -> Layout:
+    (letters,) = elementwise([input.shape])
+    classes = letters[axis % max(len(letters), 1) :][:1]
+    return Layout((letters,), (letters,), parted=frozenset(letter for letter in classes if letter))
+
+
+@LogSoftmax.parted
+def _(w: Parts, input: Arg, *, axis: int) -> list[Arg]:
+    """The maximum and the sum of exponentials are those of all parts."""
+    shifted, logarithm = parted_softmax(w, input, axis % len(w.type(input).shape or ()))
+    return [as_stored(w, w("Sub", shifted, logarithm), input)]
+
+
+@LogSoftmax.pieces
+def _(p: Pieces, input: Piece, *, axis: int) -> list[Piece]:
+    shifted, logarithm = softmax_of_pieces(p, input, axis % max(len(p.shape(input)), 1))
+    return [p.cast(p.sum((1.0, shifted), (-1.0, logarithm)), p.dtype(input))]
+
+
+def softmax_of_pieces(p: Pieces, x: Piece, axis: int) -> tuple[Piece, Piece]:
+    """A value less its maximum along an axis, and the logarithm of its exponentials' sum, at least in Float32."""
+    dtype, along = p.dtype(x), Literal((axis,))
+    narrow = dtype is not None and dtype.bytes < DTYPES["Float32"].bytes
+    wide = p.cast(x, DTYPES["Float32"]) if narrow else x
+    shifted = p("Sub", wide, p("ReduceMax", wide, along))
+    return shifted, p("Log", p("ReduceSum", p("Exp", shifted), along))
+
+
+def parted_softmax(w: Parts, x: Arg, axis: int) -> tuple[Arg, Arg]:
+    """A value of which devices have parts along an axis, less its maximum; the logarithm of its exponentials' sum."""
+    along = Literal((axis,))
+    wide = w("Cast", x, to=DTYPES["Float32"]) if is_narrow(w, x) else x
+    shifted = w("Sub", wide, w.greatest(w("ReduceMax", wide, along), axis=axis))
+    return shifted, w("Log", w.sum(w("ReduceSum", w("Exp", shifted), along)))
+
+
+def as_stored(w: Parts, x: Arg, like: Arg) -> Arg:
+    """A value in the element type of another one, where that is narrower than Float32."""
+    dtype = w.type(like).dtype
+    return w("Cast", x, to=dtype) if dtype is not None and is_narrow(w, like) else x
+
+
+def is_narrow(w: Parts, x: Arg) -> bool:
+    """Whether a value's element type is narrower than Float32."""
+    dtype = w.type(x).dtype
+    return dtype is not None and dtype.bytes < DTYPES["Float32"].bytes
 
 
 @LogSoftmax.torch(fresh=True)

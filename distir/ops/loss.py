@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, Arg, DType, Literal, Part, Shape, TensorType, types
-from distir.ops.activation import log_softmax
+from distir.ops.activation import as_stored, is_narrow, log_softmax, parted_softmax, softmax_of_pieces
 from distir.ops.core import op
 from distir.ops.layout import Layout, Letters, Parts, elementwise
 from distir.ops.numeric import Array, dense, np
@@ -102,7 +102,7 @@ def _(
     """The logarithm of the sum of exponentials, less the logits at the labels."""
     if weights is not None:
         return NotImplemented
-    shifted, logarithm = _softmax_of_pieces(p, scores)
+    shifted, logarithm = softmax_of_pieces(p, scores, 1)
     at_labels = p("GatherElements", shifted, p.unsqueezed(labels, (1,)), axis=1)
     loss = p.squeezed(p.sum((1.0, logarithm), (-1.0, at_labels)), (1,))
     loss = _reduced_in_parts(p, loss, labels, ignore_index, reduction, p.dtype(loss))
@@ -158,7 +158,7 @@ SoftmaxCrossEntropyLoss.sharding(_split_labelled(gradient=False, softmax=True))
 @SoftmaxCrossEntropyLoss.parted
 def _(w: Parts, scores: Arg, labels: Arg, *, ignore_index: int | None = None, reduction: str, count: int) -> list[Arg]:
     """Vocabulary-parallel cross entropy, which gathers no logits (Shoeybi et al., *Megatron-LM*, section 3)."""
-    shifted, logarithm = _parted_softmax(w, scores)
+    shifted, logarithm = parted_softmax(w, scores, 1)
     own, here = w.own(labels, _classes(w, scores))
     at_label = w("GatherElements", shifted, w("Unsqueeze", own, ALONG_CLASSES), axis=1)
     mine = w("Where", here, w("Squeeze", at_label, ALONG_CLASSES), Literal(0.0))
@@ -166,7 +166,7 @@ def _(w: Parts, scores: Arg, labels: Arg, *, ignore_index: int | None = None, re
     loss = w("Sub", share, mine)
     loss = _reduced_in_parts(w, loss, labels, ignore_index, reduction, _wide_type(w, scores))
     found = [loss, w("Sub", shifted, logarithm)] if count > 1 else [loss]
-    return [_stored(w, x, scores) for x in found]
+    return [as_stored(w, x, scores) for x in found]
 
 
 @SoftmaxCrossEntropyLoss.grad
@@ -239,7 +239,7 @@ def _(
     """The softmax less 1 at the labels, times the gradient of the loss."""
     if weights is not None:
         return NotImplemented
-    shifted, logarithm = _softmax_of_pieces(p, scores)
+    shifted, logarithm = softmax_of_pieces(p, scores, 1)
     ends = dense((0.0, 1.0), p.dtype(shifted))
     at_labels = p("OneHot", labels, Literal(p.shape(scores)[1]), ends, axis=1)
     slope = p.sum((1.0, p("Exp", p.sum((1.0, shifted), (-1.0, logarithm)))), (-1.0, at_labels))
@@ -253,16 +253,6 @@ def _(
     return [p.cast(p("Mul", slope, scale), p.dtype(scores))]
 
 
-def _softmax_of_pieces(p: Pieces, scores: Piece) -> tuple[Piece, Piece]:
-    """The logits less their maximum, and the logarithm of the sum of their exponentials, at least in Float32."""
-    dtype = p.dtype(scores)
-    narrow = dtype is not None and dtype.bytes < DTYPES["Float32"].bytes
-    wide = p.cast(scores, DTYPES["Float32"]) if narrow else scores
-    along = Literal((1,))
-    shifted = p("Sub", wide, p("ReduceMax", wide, along))
-    return shifted, p("Log", p("ReduceSum", p("Exp", shifted), along))
-
-
 SoftmaxCrossEntropyLossGrad.checks(_labelled_check("SoftmaxCrossEntropyLossGrad"))
 SoftmaxCrossEntropyLossGrad.sharding(_split_labelled(gradient=True, softmax=True))
 
@@ -270,24 +260,21 @@ SoftmaxCrossEntropyLossGrad.sharding(_split_labelled(gradient=True, softmax=True
 @SoftmaxCrossEntropyLossGrad.parted
 def _(w: Parts, dy: Arg, scores: Arg, labels: Arg, *, ignore_index: int | None = None, reduction: str) -> list[Arg]:
     """The softmax minus 1 at the labels, each device for its own classes."""
-    shifted, logarithm = _parted_softmax(w, scores)
+    shifted, logarithm = parted_softmax(w, scores, 1)
     classes = _classes(w, scores)
     own, here = w.own(labels, classes)
     ends = Literal(dense((0.0, 1.0), _wide_type(w, scores)))
     ones = w("OneHot", own, Literal(classes // w.size), ends, axis=1)
     at_labels = w("Where", w("Unsqueeze", here, ALONG_CLASSES), ones, Literal(0.0))
     slope = w("Sub", w("Exp", w("Sub", shifted, logarithm)), at_labels)
-    scale = w("Cast", dy, to=_wide_type(w, scores)) if _is_narrow(w, scores) else dy
+    scale = w("Cast", dy, to=_wide_type(w, scores)) if is_narrow(w, scores) else dy
     if ignore_index is not None:
         scale = _scale_of_counted(w, scale, labels, ignore_index, reduction, _wide_type(w, scores))
     elif reduction == "mean":
-        examples = w.type(labels).elements
-        known = isinstance(examples, int)
-        number = Literal(float(examples)) if known else w("Cast", w("Size", labels), to=_wide_type(w, scores))
-        scale = w("Div", scale, number)
+        scale = _over_examples(w, dy, scale, labels, _wide_type(w, scores))
     if reduction == "none" or ignore_index is not None:
         scale = w("Unsqueeze", scale, ALONG_CLASSES)
-    return [_stored(w, w("Mul", slope, scale), scores)]
+    return [as_stored(w, w("Mul", slope, scale), scores)]
 
 
 @SoftmaxCrossEntropyLossGrad.decomposition
@@ -563,13 +550,6 @@ def _torch_settings(weights: Expr | None, ignore_index: int | None, reduction: s
     return f"{text}, ignore_index={ignored}, reduction={reduction!r}"
 
 
-def _parted_softmax(w: Parts, logits: Arg) -> tuple[Arg, Arg]:
-    """The logits minus their maximum, and the logarithm of the sum of their exponentials."""
-    wide = w("Cast", logits, to=_wide_type(w, logits)) if _is_narrow(w, logits) else logits
-    shifted = w("Sub", wide, w.greatest(w("ReduceMax", wide, ALONG_CLASSES), axis=1))
-    return shifted, w("Log", w.sum(w("ReduceSum", w("Exp", shifted), ALONG_CLASSES)))
-
-
 def _reduced_in_parts(
     write: Callable[..., Any], loss: Any, labels: Any, ignore_index: int | None, reduction: str, dtype: DType | None
 ) -> Any:
@@ -581,6 +561,16 @@ def _reduced_in_parts(
     if reduction != "none":
         loss = write("ReduceSum", loss, keepdims=False)
     return loss if reduction != "mean" else write("Div", loss, _number(write, counts, dtype))
+
+
+def _over_examples(w: Parts, dy: Arg, scale: Arg, labels: Arg, dtype: DType) -> Arg:
+    """The gradient of each example's loss; where numbers are known, their quotient, which no element type rounds."""
+    examples = w.type(labels).elements
+    if not isinstance(examples, int):
+        return w("Div", scale, w("Cast", w("Size", labels), to=dtype))
+    if isinstance(dy, Literal) and isinstance(dy.value, float):
+        return Literal(dy.value / max(1, examples))
+    return w("Div", scale, Literal(float(examples)))
 
 
 def _scale_of_counted(
@@ -610,14 +600,4 @@ def _classes(w: Parts, logits: Arg) -> int:
 
 def _wide_type(w: Parts, logits: Arg) -> DType:
     dtype = w.type(logits).dtype
-    return DTYPES["Float32"] if dtype is None or _is_narrow(w, logits) else dtype
-
-
-def _is_narrow(w: Parts, logits: Arg) -> bool:
-    dtype = w.type(logits).dtype
-    return dtype is not None and dtype.bytes < DTYPES["Float32"].bytes
-
-
-def _stored(w: Parts, x: Arg, logits: Arg) -> Arg:
-    dtype = w.type(logits).dtype
-    return w("Cast", x, to=dtype) if dtype is not None and _is_narrow(w, logits) else x
+    return DTYPES["Float32"] if dtype is None or is_narrow(w, logits) else dtype

@@ -20,7 +20,7 @@ from distir.prove.history import Frame, MadeBy, Related, is_used, of_first, piec
 from distir.prove.lifting import AGAIN, MISSING, PARTIAL
 from distir.prove.pieces import TermPiece
 from distir.prove.terms import Atom, Form, Shape, scaled_out
-from distir.prove.words import Wording
+from distir.prove.words import Wording, number
 
 MOST = 5
 """How many results are listed that rest on a statement."""
@@ -213,7 +213,7 @@ def _multiple(words: Wording, wanted: TermPiece, found: TermPiece) -> str | None
     (whole, c), (due, d) = scaled_out(found.form), scaled_out(wanted.form)
     if found.is_partial or not d or (found.whole, found.runs, whole) != (wanted.whole, wanted.runs, due):
         return None
-    return f"{c / d:g} times {words.of(wanted)}" if c != d else None
+    return f"{number(c / d)} times {words.of(wanted)}" if c != d else None
 
 
 def _blamed(against: Reference, name: str, made: MadeBy | None, reason: str) -> Failure:

@@ -18,6 +18,11 @@ MOST = 3
 """How many terms of a sum are named."""
 
 
+def number(c: float) -> str:
+    """A factor, with as many digits as tell it from 1."""
+    return f"{c:g}" if c == 1.0 or f"{c:g}" != "1" else f"{c:.12g}"
+
+
 @dataclass
 class Wording:
     """Says what pieces are."""
@@ -75,8 +80,8 @@ class Wording:
         whole, c = scaled_out(form)
         multiple = self.algebra.multiples_of.get((shape, whole))
         if multiple is not None and multiple[1]:
-            return f"{c / multiple[1]:g} times `%{multiple[0]}`"
-        terms = [(f"{c:g} times " if c != 1.0 else "") + self.atom(atom) for atom, c in form[:MOST]]
+            return f"{number(c / multiple[1])} times `%{multiple[0]}`"
+        terms = [(f"{number(c)} times " if c != 1.0 else "") + self.atom(atom) for atom, c in form[:MOST]]
         more = f" and {len(form) - MOST} more" if len(form) > MOST else ""
         return terms[0] if len(form) == 1 else f"the sum of {', '.join(terms)}{more}"
 

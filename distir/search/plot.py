@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from distir.cost import show_seconds
+from distir.diagnostics.visible import visible
 from distir.search.rows import Row, pareto, show_rate
 from distir.simulate.notebook import new_figure
 
@@ -93,7 +94,7 @@ def _still(rows: Sequence[Row], front: Sequence[Row], title: str, capacity: int 
         _mark(axis)
     axes.set_xlabel("peak memory of a device (GB)")
     axes.set_ylabel("throughput (examples/s)")
-    axes.set_title(title)
+    axes.set_title(visible(title), parse_math=False)
     axes.grid(visible=True, which="major", color="0.9")
     figure.legend(loc="outside right upper", fontsize=8, frameon=False)
     return figure
@@ -152,4 +153,4 @@ def _described(row: Row) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

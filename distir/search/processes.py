@@ -6,7 +6,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -25,9 +25,11 @@ def in_processes(work: Callable[[Given], Found], tasks: Iterable[Given], jobs: i
     joblib: Any = import_module("joblib")
     own = {"max_nbytes": None, "idle_worker_timeout": ORPHANED_S, "initializer": _leave_interrupts}
     parallel = joblib.Parallel(n_jobs=jobs or -1, return_as="generator_unordered", pre_dispatch="3*n_jobs", **own)
-    found: Generator[Found] = parallel(joblib.delayed(work)(task) for task in tasks)
-    with _loky_races_silenced():
+    with _loky_races_silenced(), ExitStack() as starting:
+        starting.enter_context(_interrupts_held_back())
+        found: Generator[Found] = parallel(joblib.delayed(work)(task) for task in tasks)
         try:
+            starting.close()
             for each in found:  # noqa: UP028 - `yield from` would close it itself, and warnings would be seen
                 yield each
         except BaseException:
@@ -45,8 +47,28 @@ def workers_of(jobs: int) -> int:
     return joblib.effective_n_jobs(jobs or -1)
 
 
+@contextmanager
+def _interrupts_held_back() -> Generator[None]:
+    """Hold back Ctrl-C within the block, for this process until its end, for those it starts as long as they live.
+
+    A terminal sends it to all processes, and one that still loads its modules would print a traceback; the parent ends
+    its workers itself. Threads that start here, which start workers in the place of others, inherit it, too. The
+    resource trackers come first: Python lets interrupts through once it has started its own.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    for package in ("multiprocessing", "joblib.externals.loky.backend"):
+        import_module(f"{package}.resource_tracker").ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _leave_interrupts() -> None:
-    """A terminal sends Ctrl-C to all processes; the parent ends its workers itself."""
+    """In a worker, where they cannot be held back while it starts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

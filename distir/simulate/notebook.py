@@ -124,7 +124,7 @@ def _lanes(axes: Any, timeline: DrawnTimeline, until: float, seen: set[str]) -> 
             at += count
     axes.set_yticks(range(len(timeline.lanes)), [f"device {lane.device}" for lane in timeline.lanes])
     axes.invert_yaxis()
-    axes.set_title(timeline.title, fontsize=9)
+    axes.set_title(timeline.title, fontsize=9, parse_math=False)
 
 
 def new_figure(**options: Any) -> Any:

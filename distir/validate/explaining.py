@@ -9,7 +9,7 @@ from typing import Final
 from distir.transform.overlap import KINDS
 from distir.validate.machines import at_peak, without_host, without_links, without_traffic
 from distir.validate.plans import plan_of
-from distir.validate.predictions import figures_of
+from distir.validate.predictions import figures_of, reason
 from distir.validate.programs import EAGER, FUSED, RunProgram, TrainingProgram
 from distir.validate.runs import MeasuredRun
 
@@ -55,13 +55,14 @@ TAKEN_AWAY: Final = ("launch", "links", "memory", "products")
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
-    """A what-if: `seconds` of the step then, None where that cannot be simulated, and by how much it changes."""
+class WhatIf:
+    """A step under an assumption. `change`: by how many seconds, None where it cannot be simulated, for a `reason`."""
 
     name: str
     assumed: str
     seconds: float | None
-    change: float
+    change: float | None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,39 +70,42 @@ class Explanation:
     """A run's predicted time in seconds, and its causes, the largest change first.
 
     Each cause is taken away by itself. What runs at the same time as another changes nothing then, and what waits for
-    two of them is in both, so that changes do not add up. `together`: the change where all that `TAKEN_AWAY` names goes
-    at once; None where that cannot be simulated.
+    two of them is in both, so that changes do not add up. `together`: all that `TAKEN_AWAY` names, at once.
     """
 
     run: MeasuredRun
     predicted: float
-    causes: tuple[Cause, ...]
-    together: float | None
+    causes: tuple[WhatIf, ...]
+    together: WhatIf
 
     @property
     def one_by_one(self) -> float:
         """The sum of the changes of the causes that `together` is of."""
-        return sum(cause.change for cause in self.causes if cause.name in TAKEN_AWAY)
+        return sum(cause.change or 0.0 for cause in self.causes if cause.name in TAKEN_AWAY)
+
+    @property
+    def left_out(self) -> tuple[WhatIf, ...]:
+        """Those that cannot be simulated."""
+        return tuple(what_if for what_if in (*self.causes, self.together) if what_if.seconds is None)
 
 
 def explain(run: MeasuredRun) -> Explanation:
     """The causes of what a run is predicted to take. Raises an error where it cannot be predicted (see `reason`)."""
     program = plan_of(run)
     seconds, _ = figures_of(program)
-    found: list[Cause] = []
-    for name, (assumed, change) in WHAT_IFS.items():
-        then = _seconds(program, change)
-        found.append(Cause(name, assumed, then, 0.0 if then is None else then - seconds))
-    least = _seconds(program, *(WHAT_IFS[name][1] for name in TAKEN_AWAY))
-    together = None if least is None else least - seconds
-    return Explanation(run, seconds, tuple(sorted(found, key=lambda cause: -abs(cause.change))), together)
+    causes = [_what_if(name, assumed, program, seconds, change) for name, (assumed, change) in WHAT_IFS.items()]
+    every = (WHAT_IFS[name][1] for name in TAKEN_AWAY)
+    together = _what_if("all at once", ", ".join(TAKEN_AWAY), program, seconds, *every)
+    return Explanation(run, seconds, tuple(sorted(causes, key=lambda cause: -abs(cause.change or 0.0))), together)
 
 
-def _seconds(program: RunProgram, *changes: Callable[[RunProgram], RunProgram]) -> float | None:
-    """The seconds of a changed program; None where it cannot be simulated, whatever the reason."""
+def _what_if(
+    name: str, assumed: str, program: RunProgram, seconds: float, *changes: Callable[[RunProgram], RunProgram]
+) -> WhatIf:
     try:
         for change in changes:
             program = change(program)
-        return figures_of(program)[0]
-    except Exception:
-        return None
+        then, _ = figures_of(program)
+    except Exception as error:  # what one assumption cannot be simulated for says nothing of the others
+        return WhatIf(name, assumed, None, None, reason(error))
+    return WhatIf(name, assumed, then, then - seconds)

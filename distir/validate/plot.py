@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from distir.diagnostics.visible import visible
 from distir.validate.figures import GROUP_COLUMNS, GroupFigures, Outcome, group_cells
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -65,7 +66,8 @@ def plot(outcomes: Sequence[Outcome], path: str | IO[bytes], suffix: str | None 
     for number, name in enumerate(names):
         mine = [o for o in points if o.run.group == name]
         style = {"c": COLOURS[number % 7], "marker": MARKERS[number // 7 % 7], "s": 16, "alpha": 0.7, "linewidths": 0}
-        times.scatter([o.run.step_time_s for o in mine], [o.predicted.step_time_s for o in mine], label=name, **style)
+        measured, predicted = [o.run.step_time_s for o in mine], [o.predicted.step_time_s for o in mine]
+        times.scatter(measured, predicted, label=visible(name), **style)
         errors.scatter([dominant(o) for o in mine], [100 * (o.time_error or 0.0) for o in mine], **style)
     ends = [f(v for o in points for v in (o.run.step_time_s, o.predicted.step_time_s) if v) for f in (min, max)]
     times.plot(ends, ends, color="0.4", linewidth=0.9, zorder=0)
@@ -82,7 +84,9 @@ def plot(outcomes: Sequence[Outcome], path: str | IO[bytes], suffix: str | None 
     errors.axhline(0, color="0.4", linewidth=0.9, zorder=0)
     errors.set_ylabel("error (%)")
     errors.tick_params(axis="x", rotation=30)
-    figure.legend(loc="outside upper center", ncols=5, fontsize=8, frameon=False)
+    legend = figure.legend(loc="outside upper center", ncols=5, fontsize=8, frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # names of files may have `$`
     form = (suffix or ".svg")[1:]
     metadata = {"Date": None} if form == "svg" else {"CreationDate": None} if form == "pdf" else {}
     with library.rc_context({"svg.hashsalt": "distir", "svg.fonttype": "none"}):
@@ -123,17 +127,21 @@ td:first-child,th:first-child,.note{{text-align:left}}img{{max-width:100%}}</sty
 
 
 def _group(group: GroupFigures) -> str:
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in group_cells(group)) + "</tr>"
+    return "<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in group_cells(group)) + "</tr>"
 
 
 def _row(outcome: Outcome) -> str:
     run, found = outcome.run, outcome.predicted
     error, memory = outcome.time_error, found.peak_memory_bytes
     cells = [
-        escape(run.id),
+        _cell(run.id),
         f"{run.step_time_s:.4g} s" if run.step_time_s else run.status,
         f"{found.step_time_s:.4g} s" if found.step_time_s is not None else "",
         f"{100 * error:+.1f} %" if error is not None else "",
         f"{memory / 1e9:.1f} GB{'' if found.fits else ', does not fit'}" if memory is not None else "",
     ]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + f'<td class="note">{escape(found.note)}</td></tr>'
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + f'<td class="note">{_cell(found.note)}</td></tr>'
+
+
+def _cell(text: str) -> str:
+    return escape(visible(text))

@@ -11,6 +11,9 @@ import sys
 import pytest
 
 from distir.cli import main
+from distir.cli.mcp import _answered
+from distir.cli.tools import TOOLS
+from distir.diagnostics.visible import visible_in_place
 
 BAD = "\x1b[31m\u202e\x9b1m"
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -88,6 +91,21 @@ COMMANDS = [
 ]
 
 
+RUN = "r,64,2,2,128,1000,128,a100_80gb,8,1,1,8,megatron,bf16,0.001"
+FILES |= {f"runs{BAD}$x^$.csv": f"{RUNS.replace('step_s', 'step_time_s')}\n{RUN}\nr2{BAD}{RUN[1:]}\n"}
+MEASURED = next(name for name in FILES if name.startswith(f"runs{BAD}"))
+LABELS = f"c{BAD}$x^$.dir"
+FILES[LABELS] = PROGRAM
+PAGES = [
+    ("simulate", NAMED, "--html", "out.html"),
+    ("validate", MEASURED, "--html", "out.html"),
+    ("validate", MEASURED, "--plot", "out.svg"),
+    *(("search", LABELS, "--devices", "2", "--jobs", "1", "--plot", f"out.{kind}") for kind in ("svg", "html")),
+    ("diff", NAMED, LABELS, "--picture", "out.svg"),
+]
+ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+
+
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     for name, content in FILES.items():
@@ -107,6 +125,54 @@ def test_no_command_writes_control_characters(files, capfd, words):
     for text in (out, err):
         found = RAW.search(text)
         assert found is None, text[max(0, found.start() - 80) : found.end() + 20]
+
+
+@pytest.mark.parametrize("words", PAGES, ids=lambda w: " ".join(w).replace(BAD, "*"))
+def test_no_page_or_picture_shows_control_characters(files, tmp_path, words):
+    assert main(words) == 0
+    (path,) = tmp_path.glob("out.*")
+    shown = _shown(path.read_text("utf-8")) if path.suffix == ".html" else path.read_text("utf-8")
+    assert "<U+202E>" in shown.replace("&lt;", "<").replace("&gt;", ">")
+    found = RAW.search(shown)
+    assert found is None, shown[max(0, found.start() - 80) : found.end() + 20]
+
+
+def _shown(page):
+    """What a page shows: its text, and the data of its scripts."""
+    data = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
+    data += [page[page.rindex("Plotly.newPlot") :]] if "Plotly.newPlot" in page else []
+    text = re.sub("<script.*?</script>", "", page, flags=re.DOTALL)
+    return ESCAPED.sub(lambda found: chr(int(found[1], 16)), "".join([text, *data])).replace("\t", "")
+
+
+def test_columns_of_a_page_stay_where_signs_stand_for_characters():
+    assert visible_in_place("a\x1bb\u202ec\U000e0001d\n\te") == "a\u241bb\ufffdc\ufffd\ufffdd\n\te"
+
+
+TASKS = [
+    ("check", {"file": "bad.dir"}),
+    ("check", {"file": f"none{BAD}"}),
+    ("simulate", {"file": "p.dir", "hardware": "machine.toml"}),
+    ("simulate", {"file": "p.dir", "bind": {BAD: 1}}),
+    ("transform", {"file": NAMED, "steps": ["dce"]}),
+    ("transform", {"file": NAMED, "steps": [f"d{BAD}"]}),
+    ("search", {"model": NAMED, "devices": 2}),
+    ("explain", {"topic": BAD}),
+]
+
+
+@pytest.mark.parametrize(("tool", "given"), TASKS, ids=lambda x: str(x).replace(BAD, "*"))
+def test_no_agent_is_answered_control_characters(files, tool, given):
+    pytest.importorskip("mcp")
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    (function,) = (function for function in TOOLS if function.__name__ == tool)
+    try:
+        answer = json.dumps(_answered(function)(**given), ensure_ascii=False)
+    except ToolError as error:
+        answer = str(error).replace("\n", "")
+    assert answer
+    assert RAW.search(answer) is None, answer
 
 
 class Terminal(io.TextIOWrapper):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from proof_samples import distributed, sequential
 
+import distir
 from distir.analysis import check
 from distir.ir import Apply, Call, Literal, Module, Return
 from distir.prove import prove
@@ -217,3 +218,10 @@ def test_nothing_of_a_right_program_contradicts_the_sequential_one(name, words):
     against = reference(sequential(name, training=True), renames=False)
     assert follow(distributed(name, words, training=True), against).proof.proved
     assert [atom for atom in against.algebra.terms if against.words.contradicts(atom)] == []
+
+
+def test_a_factor_that_is_nearly_one_is_told_from_one():
+    text = "func @main(%x: Tensor[Float32, (4,), 1]) {{\n  %a = Mul(%x, {})\n  %y = Relu(%a)\n  return %y\n}}\n"
+    given, due = (distir.parse(text.format(factor)) for factor in ("1.0000001", "1.0"))
+    (failure,) = prove(given, due).failures
+    assert "given 1.0000001 times `%x`" in failure.reason

@@ -217,3 +217,25 @@ def test_constants_that_are_lists_of_lists():
     for old, new in (("[[1.0, 2.0, 3.0]]", "[[1.0, 3.0, 2.0]]"), ("[[1.0, 2.0, 3.0]]", "[[2.0, 2.0, 2.0]]")):
         wrong = distir.format(distir.transform(step, "dp=2")).replace(old, new, 1)
         assert not prove(distir.parse(wrong), step).proved
+
+
+def test_a_mean_over_labels_of_a_split_vocabulary_whatever_their_number():
+    """A share of 1 / 24, which Float32 rounds."""
+    step = distir.transform(
+        distir.parse("""
+func @main(
+  %e: Tensor[Float32, (32, 16), 1] {param},
+  %x: Tensor[Int64, (24,), 1] {batch = 0},
+  %labels: Tensor[Int64, (24,), 1] {batch = 0}
+) {
+  %h = Gather(%e, %x)
+  %a = Tanh(%h)
+  %et = Transpose[perm = [1, 0]](%e)
+  %scores = MatMul(%a, %et)
+  %loss = SoftmaxCrossEntropyLoss(%scores, %labels)
+  return %loss
+}
+"""),
+        "grad",
+    )
+    assert prove(distir.transform(step, "tp=2", "shard=e:0"), step).failures == ()

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -311,41 +312,73 @@ def test_a_signal_to_the_command_alone_ends_its_workers_too(search, number):
     assert _members(process.pid) == []
 
 
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for the workers in /proc")
+def test_ctrl_c_while_workers_start(search):
+    """They load their modules then, and would each print where they were."""
+    process = _begun("--jobs", "2")
+    _wait_until(process, lambda: any(_loads(member) for member in _of_session(process.pid)))
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert re.fullmatch(r"interrupted: tried \d of \d+ configurations\n", err.decode()), err.decode()
+    assert _members(process.pid) == []
+
+
 def _started(*backend):
     """A search that has some rows and would go on for long."""
+    process = _begun(*backend)
+    path = Path("rows.csv")
+    _wait_until(process, lambda: path.exists() and path.read_text().count("\n") >= 4)
+    return process
+
+
+def _wait_until(process, met):
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and not met():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+
+
+def _begun(*backend):
     words = ["search", "mlp.dir", "--devices", "16", "--batch-size", "2048,4096,8192", "--microbatches"]
     words += [",".join(map(str, range(2, 129, 2))), "--schedule", "1f1b,gpipe", "--fix", "P=2,4", *HARDWARE, *backend]
     code = "import sys; from distir.cli import main; sys.exit(main())"
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-c", code, *words, "--csv", "rows.csv"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 300
-    path = Path("rows.csv")
-    while time.monotonic() < deadline and (not path.exists() or path.read_text().count("\n") < 4):
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.05)
-    return process
 
 
 def _members(session):
     """The processes of a session that still run, given a moment to end."""
     deadline = time.monotonic() + 120
-    while True:
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                except OSError:
-                    continue
-                if int(fields[3]) == session and fields[0] != "Z":
-                    found.append(int(entry.name))
-        if not found or time.monotonic() > deadline:
-            return found
+    while (found := _of_session(session)) and time.monotonic() < deadline:
         time.sleep(0.1)
+    return found
+
+
+def _of_session(session):
+    """The processes of a session, each as a folder of /proc."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(entry)
+    return found
+
+
+def _loads(member):
+    """Whether a process is a worker that has begun to load its modules."""
+    try:
+        return b"popen_loky" in (member / "cmdline").read_bytes() and b"multiarray" in (member / "maps").read_bytes()
+    except OSError:
+        return False
 
 
 def test_a_ray_cluster_finds_the_same_rows():

@@ -48,6 +48,43 @@ def assert_equal(module, devices, microbatches, bind=None, **options):
 # What they compute.
 
 
+ON_THE_HOST = """
+func @f(%x: Tensor[Float64, (B, 4), 1], %w: Tensor[Float64, (4, 4), 1], %k: {of}) {
+  %h = MatMul(%x, %w)
+  %s = Add(%k, 1.0)
+  return %h, %s
+}
+
+func @main(
+  %x: Tensor[Float64, (B, 4), 1] {batch = 0},
+  %w: Tensor[Float64, (4, 4), 1] {param},
+  %v: Tensor[Float64, (4, 4), 1] {param},
+  %k: {of}{role}
+) {
+  %h, %s = @f(%x, %w, %k)
+  %y = MatMul(%h, %v)
+  %loss = ReduceSum[keepdims = false](%y)
+  %e = Mul(%loss, {factor})
+  return %e{more}
+}
+"""
+
+
+@pytest.mark.parametrize("microbatches", [1, 2, 12])
+@pytest.mark.parametrize(
+    ("of", "role", "factor", "more"),
+    [
+        ("Tensor[Float64, (3,), host]", "", "%s", ""),
+        ("Tensor[Float64, (3,), host]", "", "%s", ", %s"),
+        ("Tensor[Float64, (B,), host]", " {batch = 0}", "1.0", ", %s"),
+    ],
+    ids=["used after all microbatches", "returned", "a part of the batch"],
+)
+def test_host_values_that_passes_compute(of, role, factor, more, microbatches):
+    program = ON_THE_HOST.replace("{of}", of).replace("{role}", role).replace("{factor}", factor)
+    assert_equal(distir.parse(program.replace("{more}", more)), 2, microbatches, {"B": 24})
+
+
 STATED = """
 func @layer(%x: Tensor[Float32, (B, 4), 1], %w: Tensor[Float32, (4, 4), 1]) -> (Tensor[Float32, (B, 4), 1]) {
   %h: Tensor[Float32, (B, 4), 1] = MatMul(%x, %w)

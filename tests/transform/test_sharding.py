@@ -25,6 +25,7 @@ from distir.diagnostics import ProgramError
 from distir.ir import types
 from distir.models import mlp
 from distir.ops import OPS, op, type_of
+from distir.prove import prove
 from distir.transform import transform, verify
 
 
@@ -199,6 +200,53 @@ def test_scores_over_a_split_vocabulary_are_not_brought_together_for_the_loss():
     assert volume(found) == (4 * layers + 2) * activation + sum_of_exponentials + loss
     gathered = [types.nbytes(type_of(args[0])) for op, args in sums(found) if op == "MPIAllgather"]
     assert gathered == [examples * 8]  # the greatest score of each example
+
+
+DIFFERENTIATED = """
+func @main(
+  %e: Tensor[Float32, (32, 16), 1] {param},
+  %x: Tensor[Int64, (B, 6), 1] {batch = 0},
+  %y: Tensor[Int64, (B, 6), 1] {batch = 0}
+) {
+  %h = Gather[axis = 0](%e, %x)
+  %rows = Reshape(%h, [-1, 16])
+  %et = Transpose[perm = [1, 0]](%e)
+  %scores = MatMul(%rows, %et)
+  %logs = LogSoftmax[axis = 1](%scores)
+  %labels = Reshape(%y, [-1, 1])
+  %at = GatherElements[axis = 1](%logs, %labels)
+  %loss = ReduceSum[keepdims = false](%at)
+  %shape = Shape(%logs)
+  %zeros = Expand([[0.0]], %shape)
+  %labels_shape = Shape(%labels)
+  %ones = Expand([[1.0]], %labels_shape)
+  %dlogs = ScatterElements[axis = 1](%zeros, %labels, %ones)
+  %softmax = Exp(%logs)
+  %total = ReduceSum(%dlogs, [1])
+  %share = Mul(%softmax, %total)
+  %dscores = Sub(%dlogs, %share)
+  %dt = Transpose[perm = [1, 0]](%dscores)
+  %de_out = MatMul(%dt, %rows)
+  %drows = MatMul(%dscores, %e)
+  %dh = Reshape(%drows, [-1, 6, 16])
+  %table = Expand([[0.0]], [32, 16])
+  %places = Unsqueeze(%x, [-1])
+  %de_in = ScatterND[reduction = "add"](%table, %places, %dh)
+  %de = Add(%de_out, %de_in)
+  return %loss, %de
+}
+"""
+"""What PyTorch writes of a tied embedding and its gradient, without an op for the loss."""
+
+
+@pytest.mark.parametrize("steps", [["tp=2 shard=e:0"], ["tp=4 shard=e:0"], ["tp=2"], ["tp=2 shard=e:0", "dp=2"]])
+def test_a_vocabulary_is_split_in_a_step_that_another_program_differentiated(steps):
+    module = distir.parse(DIFFERENTIATED)
+    made = split(module, *steps)
+    assert verify(module, made, bind={"B": 8}).equal
+    assert prove(made, module, {"B": 8}).failures == ()
+    if steps == ["tp=2 shard=e:0"]:
+        assert len(statements(made, "MPIAllgather")) == 1, "of the greatest scores alone"
 
 
 def test_heads_that_a_reshape_leaves_inside_are_split():

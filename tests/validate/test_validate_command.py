@@ -251,6 +251,27 @@ def test_what_ifs_say_that_they_do_not_add_up(distir, runs_file):
     assert last.startswith(f"all of launch, links, memory, products: {shares[0]} one by one, {shares[1]} all at once")
 
 
+def test_a_what_if_that_cannot_be_simulated_is_listed_with_its_reason(distir, runs_file, monkeypatch):
+    """One fails, as a machine without its links may; the others are shown, and nothing is said of all at once."""
+    from distir.cost import HardwareError
+    from distir.validate import explaining
+
+    def fails(program):
+        raise HardwareError(["it has no links"])
+
+    changed = {**explaining.WHAT_IFS, "links": ("communication takes no time", fails)}
+    monkeypatch.setattr(explaining, "WHAT_IFS", changed)
+    path = runs_file(row(id="a:1", framework="vtrain"))
+    found = json.loads(distir("validate", path, "--explain", "a:1", "--json").out)
+    (links,) = (cause for cause in found["causes"] if cause["name"] == "links")
+    assert (links["seconds"], links["change"], links["reason"]) == (None, None, "it has no links")
+    assert found["together"] is None
+    *_, last, one, all_at_once = distir("validate", path, "--explain", "a:1").out.splitlines()
+    assert "one by one; what-ifs overlap" in last
+    assert one == "`links` cannot be simulated: it has no links"
+    assert all_at_once == "`all at once` cannot be simulated: it has no links"
+
+
 @pytest.mark.parametrize("option", ["--csv", "--plot", "--html"])
 def test_what_ifs_of_a_run_write_no_file_of_all_runs(distir, runs_file, tmp_path, option):
     out = tmp_path / "out.svg"

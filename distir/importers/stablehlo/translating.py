@@ -418,7 +418,7 @@ class StableHlo(Translation):
     def operation(self, operation: MlirOperation) -> None:
         """Write one operation with ops of ours. Raises ImportRefused for one that has no rule, with its place."""
         if message := self.functions.write_out():
-            refuse(message, operation.place, "let loops take fewer steps")
+            refuse(message, operation.place, "let loops take fewer steps, and functions be called less often")
         dialect, _, name = operation.name.rpartition(".")
         name = "placed otherwise" if dialect == "sdy" and name in OF_SHARDY else name
         found = RULES_BY_OP.get(name) if dialect in DIALECTS or operation.name == "arith.constant" else None

@@ -18,6 +18,8 @@ from distir.ops.select.indices import (
     check_range,
     coordinates,
     element_places,
+    length_along,
+    zero_of,
 )
 from distir.ops.unify import Reject
 
@@ -77,16 +79,12 @@ def _(data: Operand, indices: Operand, *, results: Results, axis: int) -> Layout
 def _(w: Parts, data: Arg, indices: Arg, *, axis: int) -> list[Arg]:
     """Vocabulary-parallel lookup: each device looks up the rows that it has, and takes zeros for the others."""
     table = w.type(data)
-    shape = table.shape or ()
-    first = axis % len(shape)
-    length = shape[first]
-    assert isinstance(length, int)
-    own, here = w.own(indices, length)
+    own, here = w.own(indices, length_along(table, axis))
     rows = w("Gather", data, own, axis=axis)
-    behind = len(shape) - first - 1
+    rank = len(table.shape or ())
+    behind = rank - axis % rank - 1
     mask = w("Unsqueeze", here, Literal(tuple(range(-behind, 0)))) if behind else here
-    zero = Literal(0.0 if table.dtype is not None and table.dtype.kind == "float" else 0)
-    return [w("Where", mask, rows, zero)]
+    return [w("Where", mask, rows, zero_of(table))]
 
 
 @Gather.grad
@@ -147,7 +145,15 @@ def _(data: Operand, indices: Operand, *, results: Results, axis: int) -> Layout
     here, there = beside_axis(axis, data, indices)
     at = axis % max(len(there), 1)
     places = (*there[:at], "places", *there[at + 1 :])
-    return Layout((here, places), (places,))
+    return Layout(((*here[:at], "n", *here[at + 1 :]), places), (places,), parted=frozenset({"n"}), positions=1)
+
+
+@GatherElements.parted
+def _(w: Parts, data: Arg, indices: Arg, *, axis: int) -> list[Arg]:
+    """Each device takes the elements that it has, and zeros for the others."""
+    table = w.type(data)
+    own, here = w.own(indices, length_along(table, axis))
+    return [w("Where", here, w("GatherElements", data, own, axis=axis), zero_of(table))]
 
 
 @GatherElements.grad

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Dense, Dim, Part, Shape, SymbolicDim
+from distir.ir import Dense, Dim, Literal, Part, Shape, SymbolicDim, TensorType
 from distir.ops.host import Operand
 from distir.ops.layout import Letters
 from distir.ops.numeric import Array, np
@@ -80,3 +80,15 @@ def beside_axis(axis: int, data: Operand, indices: Operand) -> tuple[Letters, Le
     pairs = enumerate(zip(data.shape or (), indices.shape or (), strict=True))
     letters = tuple(f"s{i}" if m == n and m is not None and i != axis % rank else None for i, (m, n) in pairs)
     return letters, letters
+
+
+def length_along(of: TensorType, axis: int) -> int:
+    """The length of an axis, of which devices have parts."""
+    length = (of.shape or ())[axis]
+    assert isinstance(length, int)
+    return length
+
+
+def zero_of(of: TensorType) -> Literal:
+    """What devices have in the place of elements that others have."""
+    return Literal(0.0 if of.dtype is not None and of.dtype.kind == "float" else 0)

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
-from distir.ir import Shape, types
+from distir.ir import DTYPES, Arg, Dense, Literal, Shape, types
 from distir.ops.core import op
 from distir.ops.host import Operand
-from distir.ops.layout import Layout, Letters
+from distir.ops.layout import Layout, Letters, Parts
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
-from distir.ops.select.indices import Results, beside_axis, check_element_indices, coordinates, element_places
+from distir.ops.select.indices import (
+    Results,
+    beside_axis,
+    check_element_indices,
+    coordinates,
+    element_places,
+    length_along,
+)
 from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
+    from distir.ops.pieces import Piece, Pieces
     from distir.ops.torch_form import Expr, Write
+
+COMBINED = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+"""By reduction: the op that does the same with two elements."""
+
+HIT = Dense(DTYPES["Bool"], (2,), (False, True))
+"""Where nothing is written, and where something is."""
 
 
 @op(
@@ -30,7 +45,8 @@ def ScatterElements(data: Array, indices: Array, updates: Array, *, axis: int = 
     must be distinct. ONNX `ScatterElements`.
 
     %y = ScatterElements(%x: Tensor[Float32, (3, 3), 1], %i: Tensor[Int64, (1, 3), 1], %u: Tensor[Float32, (1, 3), 1])
-    """
+    %y = ScatterElements[axis = 1, reduction = "max"](%x: Tensor[Float32, (2, 4), 1], %i: Tensor[Int64, (2, 1), 1], %u: Tensor[Float32, (2, 1), 1])
+    """  # noqa: E501 - an example is one line
     return _scattered(data, element_places(indices, data.shape, axis), updates, reduction)
 
 
@@ -42,8 +58,46 @@ def _(data: Operand, indices: Operand, updates: Operand, *, axis: int, reduction
 
 @ScatterElements.sharding
 def _(data: Operand, indices: Operand, updates: Operand, *, results: Results, axis: int, reduction: str) -> Layout:
+    """By other dimensions, and along the axis where each line of it is written at one position, as at a label."""
     here, there = beside_axis(axis, data, indices)
-    return Layout((here, there, there), (here,))
+    at = axis % max(len(here), 1)
+    if not _once_a_line(data.shape or (), indices.shape or (), at):
+        return Layout((here, there, there), (here,))
+    along = (*here[:at], "n", *here[at + 1 :])
+    return Layout((along, there, there), (along,), parted=frozenset({"n"}), positions=1)
+
+
+@ScatterElements.parted
+def _(w: Parts, data: Arg, indices: Arg, updates: Arg, *, axis: int, reduction: str) -> list[Arg]:
+    """Each device writes what lies in its part."""
+    table = w.type(data)
+    at, length = axis % len(table.shape or ()), length_along(table, axis)
+    own, here = w.own(w("Squeeze", indices, Literal((at,))), length)
+    hit = w("OneHot", own, Literal(length // w.size), Literal(HIT), axis=at)
+    hit = w("Where", w("Unsqueeze", here, Literal((at,))), hit, Literal(False))
+    return [w("Where", hit, _written(w, data, updates, reduction), data)]
+
+
+@ScatterElements.pieces
+def _(p: Pieces, data: Piece, indices: Piece, updates: Piece, *, axis: int, reduction: str) -> Any:
+    """What is written where each line has one position, and `data` elsewhere."""
+    shape, at = p.shape(data), axis % max(len(p.shape(data)), 1)
+    if not _once_a_line(shape, p.shape(indices), at):
+        return NotImplemented
+    hit = p("OneHot", p.squeezed(indices, (at,)), Literal(p.whole_size(data, at)), Literal(HIT), axis=at)
+    return [p("Where", hit, _written(p, data, updates, reduction), data)]
+
+
+def _once_a_line(data: Shape, indices: Shape, at: int) -> bool:
+    """Whether indices of elements have one position along an axis, for each line of the data along it."""
+    beside = len(data) == len(indices) and all(
+        m == n and m is not None for k, (m, n) in enumerate(zip(data, indices, strict=True)) if k != at
+    )
+    return beside and indices[at : at + 1] == (1,)
+
+
+def _written(write: Callable[..., Any], data: Any, updates: Any, reduction: str) -> Any:
+    return updates if reduction == "none" else write(COMBINED[reduction], data, updates)
 
 
 @ScatterElements.grad
@@ -89,12 +143,14 @@ def _(data: Operand, indices: Operand, updates: Operand, *, reduction: str) -> N
 
 @ScatterND.sharding
 def _(data: Operand, indices: Operand, updates: Operand, *, results: Results, reduction: str) -> Layout:
-    """By dimensions that no index counts in."""
+    """By dimensions that no index counts in. Of the others, parts are cut from the result, as of `GatherGrad`."""
     rank, places = len(data.shape or ()), (None,) * (len(indices.shape or ()) - 1)
     depth = indices.shape[-1] if indices.shape else None
     behind = [f"d{k}" for k in range(depth, rank)] if isinstance(depth, int) else [None] * (rank - 1)
-    whole: Letters = (*(None,) * (rank - len(behind)), *behind)
-    return Layout((whole, (*places, None), (*places, *behind)), (whole,))
+    ahead = range(rank - len(behind))
+    whole: Letters = (*(None for _ in ahead), *behind)
+    given: Letters = (*(f"d{k}" for k in ahead), *behind)
+    return Layout((whole, (*places, None), (*places, *behind)), (given,))
 
 
 @ScatterND.grad

@@ -2,7 +2,7 @@
 
 Owns what the page shows of a simulation (`answers.py`, the same that an editor shows) and how it is put together;
 `timeline.js` and `timeline.css`, which show it, are built from `vscode-extension/timeline`. Programs may come from
-anywhere: what they contain reaches the page as JSON in which no character can end it.
+anywhere: what they contain reaches the page as JSON in which no character can end it, or hide, or turn text around.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics import Source, Span
+from distir.diagnostics.visible import visible, visible_in_place
 from distir.files.reading import beside
 from distir.ir import Site
 from distir.simulate.page.answers import TimelineView, memory_of, timeline_of
@@ -63,7 +64,7 @@ def timeline_page(
     title = f"{_name(shown)} on {simulation.hardware.name}"
     script, style = _part("timeline.js"), _part("timeline.css")
     parts = {
-        "TITLE": html.escape(title.encode("utf-8", "replace").decode()),
+        "TITLE": html.escape(visible(title)),
         "SCRIPT": script,
         "SCRIPT HASH": _digest(script),
         "STYLE": style,
@@ -89,8 +90,11 @@ def _filled(template: str, parts: Mapping[str, str]) -> str:
 
 
 def _name(shown: Shown) -> str:
-    path = shown.source.path if shown.source is not None else shown.name
-    return f"{path} @{shown.simulation.function.name}"
+    return f"{_path(shown)} @{shown.simulation.function.name}"
+
+
+def _path(shown: Shown) -> str:
+    return visible(shown.source.path if shown.source is not None else shown.name)
 
 
 def _side(shown: Shown) -> dict[str, Any]:
@@ -99,12 +103,12 @@ def _side(shown: Shown) -> dict[str, Any]:
     find = locate if source is not None and locate is not None else _nowhere
     timeline = timeline_of(shown.simulation, find, columns=True, blocks=True)
     place = _places(source.text) if source is not None else _nothing
-    name = source.path if source is not None else shown.name
+    name = _path(shown)
     return {
         "document": {"uri": name, "name": name},
         "timeline": [_json(timeline, place)],
         "memory": _json(memory_of(shown.simulation, find), place),
-        "source": source.text if source is not None and locate is not None else None,
+        "source": visible_in_place(source.text) if source is not None and locate is not None else None,
         "statements": _statements(shown.simulation, timeline),
     }
 

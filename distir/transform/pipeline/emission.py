@@ -133,10 +133,10 @@ class _Writer:
 
     def _at(self, name: str, device: int) -> str:
         """The name of a value on a device, to which it is sent if necessary."""
-        if (name, HOST) in self.there:
-            return self.there[name, HOST]
         if name not in self.device_of:
             self._join(name)
+        if (name, HOST) in self.there:
+            return self.there[name, HOST]
         if device == HOST:  # a host value can be computed from a value on any device
             return self.there[name, self.device_of[name]]
         if (name, device) not in self.there:
@@ -226,21 +226,15 @@ class _Writer:
         """A result, and its type."""
         if not isinstance(arg, str):
             return arg, UNKNOWN
-        value = self.reading.values[arg]
-        if arg in self.placement.made and arg not in self.site.summed and arg not in self.hosts:
-            if arg not in self.device_of:
-                self._join(arg)
-            device = self.device_of[arg]
-            return self.there[arg, device], types.on_device(type_of(value.full), device)
-        if arg in self.placement.made and arg in self.hosts:
-            return self.frame.called[arg, 0, HOST], type_of(value.full)
+        if arg not in self.device_of:
+            self._join(arg)
         device = self.device_of[arg]
-        return self.there[arg, device], types.on_device(type_of(value.full), device)
+        return self.there[arg, device], types.on_device(type_of(self.reading.values[arg].full), device)
 
     def _join(self, name: str) -> None:
-        """Concatenate the microbatches' parts of a value on the device that computes them."""
-        device = self._on(self.placement.made[name][0])
-        self._found(name, device, self._joined(name, device))
+        """Concatenate the microbatches' parts of a value on the device that computes them, or on the host."""
+        home = self.site.home(name, self._on(self.placement.made[name][0]))
+        self._found(name, home, self._joined(name, home))
 
     def _joined(self, name: str, device: int) -> str:
         if self.reading.count == 1 or is_plain(self.reading.values[name].shares):  # equal in every microbatch

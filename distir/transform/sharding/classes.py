@@ -64,7 +64,7 @@ class Classes:
         self._traits: list[Traits] = []
         self._nodes: dict[Place, int] = {}
         self._links: list[tuple[int, Sequence[int], Blocks]] = []
-        self._conflicts: list[tuple[int, ...]] = []
+        self._conflicts: list[tuple[tuple[int, ...], str]] = []
 
     def node(self, place: Place) -> int:
         """The node of a dimension, new if it has none."""
@@ -109,11 +109,11 @@ class Classes:
         """Record that `joined` consists of `blocks`, each split like the corresponding one of `parts`."""
         self._links.append((joined, parts, blocks))
 
-    def conflict(self, nodes: Iterable[int]) -> None:
-        """Record that at most one of these dimensions can be split, as one value or op has them."""
+    def conflict(self, nodes: Iterable[int], of: str) -> None:
+        """Record that at most one of these dimensions can be split, as `of`, a value, an op or a function, has them."""
         found = tuple(nodes)
         if len(found) > 1:
-            self._conflicts.append(found)
+            self._conflicts.append((found, of))
 
     def settled(self) -> Settled:
         """The traits of each class, and the classes of which each dimension consists."""
@@ -140,12 +140,14 @@ class Classes:
             for of, block in own:
                 size = block.size if isinstance(block, Repeated) else block
                 traits[of].sizes |= {size} if isinstance(size, int) else set()
-        conflicts = {tuple([roots[node] for node in conflict]) for conflict in self._conflicts}  # few are distinct
+        conflicts: dict[tuple[int, ...], str] = {}  # few are distinct
+        for nodes, name in self._conflicts:
+            conflicts.setdefault(tuple([roots[node] for node in nodes]), name)
         groups: set[frozenset[int]] = set()
-        for conflict in conflicts:
+        for conflict, name in conflicts.items():
             found = [frozenset(of for of, _ in pieces[one]) for one in conflict]
             for of in {of for one, other in combinations(found, 2) for of in one & other}:
-                traits[of].whole = traits[of].whole or "a value has it twice"
+                traits[of].whole = traits[of].whole or f"`{name}` has it twice"
             groups.update(map(frozenset, product(*found)))
         places = {place: pieces[roots[node]] for place, node in self._nodes.items()}
         return Settled(places, traits, frozenset(group for group in groups if len(group) > 1))

@@ -165,7 +165,7 @@ class _Body:
                 nodes.append(node := self.classes.node((name, path, axis)))
                 if isinstance(dim, int):
                     self.classes.traits(node).sizes.add(dim)
-            self.classes.conflict(nodes)
+            self.classes.conflict(nodes, f"%{name}")
 
     def _apply(self, statement: Apply) -> None:
         vs = self.instance.state(statement.args)
@@ -336,7 +336,7 @@ class _Body:
         values = (*found.operands, *found.results) if found is not None else ()
         for one, other in combinations(by_letter, 2):
             if not any(one in letters and other in letters for letters in values):
-                self.classes.conflict((by_letter[one][0], by_letter[other][0]))
+                self.classes.conflict((by_letter[one][0], by_letter[other][0]), statement.op)
 
     def _needs_whole(self, node: int, op: str, found: Layout | None) -> None:
         traits = self.classes.traits(node)
@@ -391,7 +391,7 @@ class _Body:
             else:
                 self.classes.link(node, [own[of] for of, _ in pieces], tuple(block for _, block in pieces))
         for group in summary.conflicts:
-            self.classes.conflict([own[of] for of in group])
+            self.classes.conflict([own[of] for of in group], f"@{statement.function}")
 
     def _made(self, name: str, sides: Sides, own: Sequence[int]) -> Iterator[tuple[int, Pieces]]:
         """Set the dimensions of a call's result that consist of blocks; the others are the callee's classes."""
