@@ -15,6 +15,7 @@ from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, on_hosts, unsaid
 from distir.configurations.options import ConfigurationError, Setting, as_list, renamed
 from distir.configurations.python_settings import CHOICE, MADE_BY, PythonSettings, of_python
+from distir.validate.words import EIGHT_BITS
 
 MOVED = {"enable_async_tensor_parallel": "compile.enable_async_tensor_parallel"}
 """Options of 0.2.2 that are elsewhere in 0.3."""
@@ -128,7 +129,7 @@ def write(job: Job) -> Exported:
     mode, option = torchtitan.recomputation(job, lost)
     if mode == "selective" and option != "op":
         lost.append(f"recomputation of one layer in {option}: torchtitan 0.3 recomputes by op")
-    if job.precision == "fp8":
+    if job.precision in EIGHT_BITS:
         lost.append("8-bit floats: torchtitan 0.3 converts the model by its model_converters")
     if job.precision == "fp32":
         settings["training.mixed_precision_param"] = "float32"
