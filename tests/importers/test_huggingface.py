@@ -659,12 +659,32 @@ def test_a_family_that_transformers_lacks_is_refused_by_its_architecture(tmp_pat
     assert "`distir import torch`" in refused.value.help
 
 
-def test_another_class_than_the_one_named_is_said(tmp_path):
+def test_a_class_that_transformers_lacks_is_its_familys_where_that_is_asked_for(command, tmp_path):
     stated = {"model_type": "llama", "architectures": ["LlamaForCausalLMEagle3"], **DECODER}
     (tmp_path / "config.json").write_text(json.dumps(stated))
-    found = import_hf(str(tmp_path), False, Shape(sequence=8, layers=1), compare=False)
-    said = "transformers has no `LlamaForCausalLMEagle3`: `LlamaForCausalLM` is imported in its place, without what"
-    assert found.notes[0].startswith(said)
+    given = ("import", "hf", tmp_path, "--seq", "8", "--layers", "1", "--no-compare", "--no-weights")
+    refused = command(*given)
+    assert refused.code == 2
+    assert "has no `LlamaForCausalLMEagle3`, which `architectures` names" in refused.err
+    asked = command(*given, "--set", "architectures=LlamaForCausalLM")
+    assert asked.code == 0, asked.err
+    assert "%model.layers.0.self_attn.q_proj.weight" in asked.out
+
+
+def test_sizes_beside_the_table_that_they_belong_to_are_refused(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "step3p7", "hidden_size": 64}))
+    with pytest.raises(ImportRefused, match="`hidden_size` has no effect beside `text_config`"):
+        import_hf(str(tmp_path), False)
+
+
+def test_layers_whose_number_follows_from_their_kinds(tmp_path):
+    """As a pattern of letters says it in configurations of Nemotron-H."""
+    stated = {"model_type": "nemotron_h", "hybrid_override_pattern": "M-M*M-M-", "hidden_size": 64}
+    stated |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 96}
+    stated |= {"vocab_size": 96, "mamba_num_heads": 8, "mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 2}
+    (tmp_path / "config.json").write_text(json.dumps({**stated, "num_hidden_layers": 8}))
+    found = import_hf(str(tmp_path), False, Shape(sequence=80))
+    assert found.comparison.startswith("equal to PyTorch to ")
 
 
 def test_a_configuration_from_the_command_line(command, tmp_path):
