@@ -84,11 +84,14 @@ def _of_today(written: PythonSettings) -> Iterator[tuple[str, Setting]]:
 
 
 def _name(written: PythonSettings) -> str:
-    """The name of the model of a function: its own, that of the module that it is from, or of most of the others."""
+    """The name of the model of a function: its own, that of the module that it is from, or of most of the others.
+
+    Where these say none, the function's name stands for it.
+    """
     module = written.modules.get("model_registry", "").rpartition(".")[2]
     others = [name for other in written.others for name in NAMES if _begins(other, name)]
     named = next((name for name in NAMES if _begins(written.name, name)), module)
-    return named or max(others, key=others.count, default="")
+    return named or max(others, key=others.count, default=written.name)
 
 
 def _begins(function: str, name: str) -> bool:

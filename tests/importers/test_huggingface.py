@@ -72,7 +72,7 @@ DECODERS["Llama4"] = {
 def with_any_batch(name):
     """A model of two layers, and the program that it comes in as."""
     model = made(name, DECODERS[name])
-    return model, import_torch(model, (tokens(),), dynamic_batch=True)
+    return model, import_torch(model, (tokens(),), dynamic_batch=True, compare=False)  # as tests do themselves
 
 
 EXPERT_MODELS = ("Mixtral", "GptOss", "DeepseekV3", "Llama4")
@@ -159,7 +159,7 @@ def test_routers_are_one_op(name, dtype):
             if getattr(part, bias, None) is not None:
                 getattr(part, bias).data = torch.linspace(0, 1, 8)
     model = model.to(getattr(torch, dtype))
-    imported = import_torch(model, (tokens(),))
+    imported = import_torch(model, (tokens(),), compare=dtype != "float32")
     (route,) = ops(imported, "Route")
     assert {"n_group": 1, **route.attrs} == {"n_group": 1, "top_k": 2, **stated, **topk_in_group(stated)}
     assert not [op for op in ("TopK", "Softmax", "GatherElements", "ReduceSum") if ops(imported, op)]
@@ -183,7 +183,7 @@ def routed(gate, dtype="float32"):
         return (logits, *gate(logits))
 
     router.forward = forward
-    imported = import_torch(model, (tokens(),))
+    imported = import_torch(model, (tokens(),), compare=False)
     with torch.no_grad():
         expected = model(tokens()).logits.float().numpy()
     error = np.abs(np.asarray(computed(imported, tokens())["logits"], np.float32) - expected).max()
@@ -307,7 +307,7 @@ def test_chunks_of_a_sequence_and_the_complex_numbers_that_turn_it(chunk, masked
     settings = {**DECODER, "num_hidden_layers": 2, "num_local_experts": 4, "intermediate_size_mlp": 96, "head_dim": 16}
     torch.manual_seed(0)
     model = transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**settings, attention_chunk_size=chunk)).eval()
-    imported = import_torch(model, (tokens(),))
+    imported = import_torch(model, (tokens(),), compare=False)
     with torch.no_grad():
         expected = model(tokens()).logits.numpy()
     np.testing.assert_allclose(computed(imported, tokens())["logits"], expected, atol=2e-6)
@@ -318,7 +318,7 @@ def test_deepseek_v2_as_published():
     """Rotated by complex numbers, experts in groups that are ranked by their best one."""
     groups = {"n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy", "first_k_dense_replace": 0}
     model = made("DeepseekV2", {**DECODERS["DeepseekV3"], **groups, "head_dim": 8}, 1)
-    imported = import_torch(model, (tokens(),))
+    imported = import_torch(model, (tokens(),), compare=False)
     with torch.no_grad():
         expected = model(tokens()).logits.numpy()
     np.testing.assert_allclose(computed(imported, tokens())["logits"], expected, atol=2e-6)
@@ -358,7 +358,7 @@ def test_a_step_of_training_has_grouped_products_and_the_loss_that_balances_expe
     model, ids = made(name, {**DECODER, **TRAINED[name]}, 1), tokens(5)
     example = tokens() if dynamic else ids
     given = {"input_ids": example, "labels": example}
-    imported = import_torch(model, kwargs=given, training=True, dynamic_batch=dynamic)
+    imported = import_torch(model, kwargs=given, training=True, dynamic_batch=dynamic, compare=False)
     found = computed(imported, ids, ids)
     expected = model.train()(input_ids=ids, labels=ids)
     np.testing.assert_allclose(found["loss"], expected.loss.item(), rtol=1e-6)
@@ -372,7 +372,7 @@ def test_a_step_of_training_has_grouped_products_and_the_loss_that_balances_expe
 
 def test_the_gradient_of_what_is_imported_with_the_loss_that_balances_experts():
     model, ids = made("Mixtral", {**DECODER, **TRAINED["Mixtral"]}, 1), tokens()
-    imported = import_torch(model, kwargs={"input_ids": ids, "labels": ids})
+    imported = import_torch(model, kwargs={"input_ids": ids, "labels": ids}, compare=False)
     assert ops(imported, "Route")
     step = transform(imported, "grad", lr=1.0)
     names = [p.name for p in step.entry().params if p.name not in imported.weights]
