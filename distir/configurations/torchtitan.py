@@ -34,6 +34,7 @@ from distir.configurations.known import known
 from distir.configurations.models import FLAVORS, UNPUBLISHED, VARIANTS, flavor_of, of_flavor, of_name, plain_flavor
 from distir.configurations.options import Options, Setting, as_list, renamed
 from distir.models.decoder import Decoder
+from distir.models.published import PUBLISHED
 from distir.transform.pipeline import SCHEDULES
 from distir.transform.pipeline.step import schedule_of
 from distir.transform.steps import StepError
@@ -219,7 +220,9 @@ def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
         hint = f"flavors of {name} are {', '.join(flavors)}; " if flavors else ""
         line = options.line("model.flavor" if flavors else "model.name")
         message = f"the model `{name}` of flavor `{flavor}` is not known here"
-        raise options.wrong(line, message, f"{hint}name one that is like it with `--model`")
+        sized = [known for known in PUBLISHED if known.endswith(f"-{flavor.lower()}")]
+        like = f", such as `{sized[-1]}`" if sized else ""
+        raise options.wrong(line, message, f"{hint}name one that is like it with `--model`{like}")
     if found[0].startswith("llama3.2"):
         options.note(f"`{name}` of flavor `{flavor}` is taken as {found[0]}", "model.flavor")
     if (plain := plain_flavor(flavor)) != flavor:

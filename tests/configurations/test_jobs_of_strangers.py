@@ -457,3 +457,9 @@ def test_small_llamas_that_are_of_another_release_are_said():
     assert "`llama3` of flavor `1B` is taken as llama3.2-1b" in texts(
         read(TOML.format("llama3", "1B"), "torchtitan", gpus=8)
     )
+
+
+def test_a_model_of_a_fork_is_likened_to_published_ones_of_its_size():
+    with pytest.raises(ConfigurationError) as refused:
+        read(TOML.format("llama3", "32B"), "torchtitan", gpus=8)
+    assert refused.value.help.endswith("name one that is like it with `--model`, such as `qwen3-32b`")
