@@ -174,11 +174,22 @@ def _made(torch: Any, maker: Any, config: Any, dtype: Any, weights: bool) -> Any
     """The model, without `weights` on the meta device. Raises ImportRefused."""
     with nullcontext() if weights else torch.device("meta"):
         try:
-            return maker(config, dtype=dtype).eval()
+            return _without_padding(maker(config, dtype=dtype).eval())
         except Exception as error:  # each family makes its modules in its own way
             kind = type(config).__name__
             message = f"transformers makes no model of this {kind}: {_reason(error)}"
             raise ImportRefused(message, _to_state(config)) from error
+
+
+def _without_padding(model: Any) -> Any:
+    """A model that takes several sequences though its configuration names no padding: no token is it.
+
+    Those that classify sequences look for the last token before it.
+    """
+    text = _text_of(model.config)
+    if type(model).__name__.endswith("ForSequenceClassification") and _lacks(text, "pad_token_id"):
+        text.pad_token_id = -1
+    return model
 
 
 def _is_small(model: Any, shape: Shape) -> bool:

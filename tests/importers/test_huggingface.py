@@ -687,6 +687,13 @@ def test_layers_whose_number_follows_from_their_kinds(tmp_path):
     assert found.comparison.startswith("equal to PyTorch to ")
 
 
+def test_a_classifier_of_sequences_without_a_token_for_padding(tmp_path):
+    stated = {"model_type": "qwen3", "architectures": ["Qwen3ForSequenceClassification"], **DECODER, "head_dim": 16}
+    (tmp_path / "config.json").write_text(json.dumps({**stated, "num_hidden_layers": 1}))
+    found = import_hf(str(tmp_path), False, Shape(sequence=8))
+    assert found.comparison.startswith("equal to PyTorch to ")
+
+
 def test_a_configuration_from_the_command_line(command, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma2", **DECODER, "head_dim": 16}))
     out = tmp_path / "gemma.dir"
