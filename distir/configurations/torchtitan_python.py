@@ -86,7 +86,7 @@ def _of_today(written: PythonSettings) -> Iterator[tuple[str, Setting]]:
 def _name(written: PythonSettings) -> str:
     """The name of the model of a function: its own, that of the module that it is from, or of most of the others.
 
-    Where these say none, the function's name stands for it.
+    Where these say none, the name of the function.
     """
     module = written.modules.get("model_registry", "").rpartition(".")[2]
     others = [name for other in written.others for name in NAMES if _begins(other, name)]

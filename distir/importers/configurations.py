@@ -402,7 +402,8 @@ def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, An
 
 def _follows(config: Any, name: str) -> bool:
     """Whether a setting follows from others, as the number of layers from a list of their kinds."""
-    return isinstance(getattr(type(config), name, None), property)
+    family = cast("Any", type(config))
+    return isinstance(getattr(family, name, None), property)
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 _STATE = "Tensor[t, (n, b, h), d]"
 
 
-def _flops(shapes: list[tuple[int, ...]], **_: Any) -> int:
-    """The two products of each step, and some 18 for each element of the state, as of `LSTM`."""
-    (steps, batch, width), (count, _, rows) = shapes[:2]
-    hidden = rows // 4
-    return steps * batch * count * (2 * rows * (width + hidden) + 18 * hidden)
+def _flops(s: int, b: int, i: int, n: int, g: int, h: int, **_: Any) -> int:
+    """The two products of each step, and 18 for each element of the state, as of `LSTM`."""
+    return s * b * n * (2 * g * (i + h) + 18 * h)
 
 
 @op(
@@ -64,14 +62,14 @@ def DynamicQuantizeLSTM(
 
 
 def _scaled(weights: Array, scale: Array, zero: Array) -> Array:
-    """What weights stand for, (directions, rows of gates, columns)."""
+    """The numbers that weights represent, (directions, rows of gates, columns)."""
     each = (weights.shape[0], 1, -1)
     numbers = (weights.astype(np.float32) - zero.reshape(each).astype(np.float32)) * wide(scale).reshape(each)
     return np.swapaxes(numbers, 1, 2)
 
 
 def in_8_bits(x: Array, axes: tuple[int, ...] | None = None) -> Array:
-    """What the nearest of 256 numbers stand for, from the least to the greatest along `axes`, 0 among them."""
+    """The nearest of 256 numbers, from the least to the greatest along `axes`, 0 among them."""
     low = np.minimum(x.min(axes, keepdims=True, initial=0), 0)
     high = np.maximum(x.max(axes, keepdims=True, initial=0), 0)
     step = np.where(high > low, (high - low) / np.asarray(255, x.dtype), np.asarray(1, x.dtype))

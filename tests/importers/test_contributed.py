@@ -69,7 +69,7 @@ def test_products_of_8_bits_with_their_scale(tmp_path):
 
 
 def test_a_network_with_weights_in_8_bits_is_the_one_that_they_stand_for(tmp_path):
-    """`LSTM` with the numbers that the weights stand for, but for what rounding its operands changes."""
+    """`LSTM` with the numbers that the weights represent, but for what rounding its operands changes."""
     numbers = np.random.default_rng(1)
     given = {name: numbers.integers(-60, 60, (2, size, 20)).astype(np.int8) for name, size in (("w", 4), ("r", 5))}
     scales = {name: (numbers.random((2, 20)) * 0.01).astype(np.float32) for name in given}
