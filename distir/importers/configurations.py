@@ -389,7 +389,7 @@ def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, An
     before = next((stated[name] for name in depths if name in stated), getattr(default, depths[0]))
     for name in depths:
         stated[name] = shape.layers
-    for name, value in {**default.to_dict(), **stated}.items():
+    for name, value in {**_unadapted(default, depths, shape.layers), **stated}.items():
         each = isinstance(value, list) or (isinstance(value, str) and "pattern" in name)
         said = cast("list[Any] | str", value) if each else []
         if said and len(said) == before:  # one for each layer
@@ -398,6 +398,18 @@ def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, An
             of_layers = cast("Mapping[Any, Any]", value)
             stated[name] = {number: own for number, own in of_layers.items() if int(number) < shape.layers}
     return stated
+
+
+def _unadapted(default: Any, depths: list[str], layers: int) -> dict[str, Any]:
+    """A family's own settings, less the lists that it makes for as many layers as there are."""
+    family = cast("Any", type(default))
+    settings: dict[str, Any] = default.to_dict()
+    try:
+        made = family.from_dict(dict.fromkeys(depths, layers))
+    except Exception:  # each family checks its settings in its own way
+        return settings
+    fits = {name for name in settings if isinstance(own := getattr(made, name, None), list) and len(own) == layers}
+    return {name: value for name, value in settings.items() if name not in fits}
 
 
 def _follows(config: Any, name: str) -> bool:

@@ -687,6 +687,22 @@ def test_layers_whose_number_follows_from_their_kinds(tmp_path):
     assert found.comparison.startswith("equal to PyTorch to ")
 
 
+def test_the_first_layers_are_of_the_kinds_that_a_configuration_says_by_numbers(tmp_path):
+    """DeepSeek-V4, whose list has an entry more, for multi-token prediction."""
+    stated = {
+        "model_type": "deepseek_v4",
+        "num_hidden_layers": 2,
+        "compress_ratios": [0, 128, 0],
+        "hc_sinkhorn_iters": 1,
+    }
+    stated |= {**COMMON, "head_dim": 64, "num_key_value_heads": 1, "n_routed_experts": 4, "num_experts_per_tok": 2}
+    stated |= {"moe_intermediate_size": 16, "q_lora_rank": 16, "o_groups": 2, "o_lora_rank": 8}
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    found = import_hf(str(tmp_path), False, Shape(sequence=8, layers=1))
+    assert not [p for p in found.entry().params if "compressor" in p.name]
+    assert found.comparison.startswith("equal to PyTorch to ")
+
+
 def test_a_classifier_of_sequences_without_a_token_for_padding(tmp_path):
     stated = {"model_type": "qwen3", "architectures": ["Qwen3ForSequenceClassification"], **DECODER, "head_dim": 16}
     (tmp_path / "config.json").write_text(json.dumps({**stated, "num_hidden_layers": 1}))
