@@ -687,6 +687,17 @@ def test_layers_whose_number_follows_from_their_kinds(tmp_path):
     assert found.comparison.startswith("equal to PyTorch to ")
 
 
+def test_keys_that_a_layer_adds_behind_the_mask_of_the_others(tmp_path):
+    """DeepSeek-V4 compresses keys, and extends the mask by what is added to their scores."""
+    stated = {"model_type": "deepseek_v4", "num_hidden_layers": 1, "compress_ratios": [4], "hc_sinkhorn_iters": 1}
+    stated |= {**COMMON, "head_dim": 64, "num_key_value_heads": 1, "n_routed_experts": 4, "num_experts_per_tok": 2}
+    stated |= {"moe_intermediate_size": 16, "q_lora_rank": 16, "o_groups": 2, "o_lora_rank": 8, "sliding_window": 5}
+    stated |= {"index_n_heads": 2, "index_head_dim": 16, "index_topk": 2, "num_hash_layers": 0}
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    found = import_hf(str(tmp_path), False, Shape(sequence=12))
+    assert found.comparison.startswith("equal to PyTorch to ")
+
+
 def test_the_first_layers_are_of_the_kinds_that_a_configuration_says_by_numbers(tmp_path):
     """DeepSeek-V4, whose list has an entry more, for multi-token prediction."""
     stated = {
