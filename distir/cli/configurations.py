@@ -170,7 +170,11 @@ def _verdict(memory: RunMemory) -> str:
 
 def _of_peak(precision: str) -> str:
     """Of which peak the share is, where it is not that of products in 16 bits."""
-    return {"fp8": " of the peak in 8 bits", "fp32": " of the peak in float32"}.get(precision, "")
+    from distir.validate.words import EIGHT_BITS
+
+    if precision in EIGHT_BITS:
+        return " of the peak in 8 bits"
+    return " of the peak in float32" if precision == "fp32" else ""
 
 
 def describe(job: Job, found: RunProgram) -> str:

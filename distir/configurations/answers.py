@@ -22,6 +22,7 @@ from distir.validate.plans import plan_of
 from distir.validate.predictions import REFUSALS, reason, simulation_of
 from distir.validate.programs import RunProgram
 from distir.validate.runs import MeasuredRun
+from distir.validate.words import EIGHT_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,6 @@ def peak_flops(hardware: Hardware, precision: str = "bf16") -> float:
 PRODUCTS: Final = {
     "bf16": ("BFloat16", "Float16"),
     "fp32": ("Float32",),
-    "fp8": ("Float8E4M3FN", "BFloat16", "Float16"),
+    **dict.fromkeys(EIGHT_BITS, ("Float8E4M3FN", "BFloat16", "Float16")),
 }
 """The types of a job's products by its precision, the one that counts first; others are in 16 bits."""

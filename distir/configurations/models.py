@@ -52,21 +52,6 @@ _KNOWN = PUBLISHED["deepseek-v3"]
 assert isinstance(_KNOWN, Decoder)
 DEEPSEEK: Final = _KNOWN
 
-KIMI_K2: Final = DEEPSEEK_V3(
-    layers=61,
-    width=7168,
-    heads=64,
-    ffn=18432,
-    experts=384,
-    top_k=8,
-    expert_ffn=2048,
-    shared_experts=1,
-    dense_layers=1,
-    vocabulary=163840,
-    router=Router(score="sigmoid", scale=2.827, correction=True),
-)
-"""Of the sizes of Kimi K2 (arXiv:2507.20534), as forks of torchtitan have it."""
-
 LLAMA4: Final = partial(
     Decoder,
     layers=48,
@@ -100,11 +85,6 @@ SMALL_LLAMAS: Final = {
 
 LLAMA32: Final = partial(LLAMA3, context=131072, position=Rotary(500000.0, factor=32.0, context=8192), tied=True)
 
-QWEN2: Final = partial(
-    Decoder, attention_bias=True, position=Rotary(1000000.0), epsilon=1e-6, vocabulary=152064, context=32768
-)
-"""Qwen Team, arXiv:2407.10671 and arXiv:2412.15115, of like sizes. There the last layer of attention has no bias."""
-
 SMALL_QWEN: Final = QWEN3(layers=8, width=256, heads=16, ffn=3072, vocabulary=2048, tied=True)
 SMALL_QWEN_MOE: Final = QWEN3_MOE(
     layers=8, width=256, heads=16, kv_heads=8, ffn=3072, experts=64, expert_ffn=768, vocabulary=2048
@@ -118,7 +98,6 @@ UNPUBLISHED: Final = {
     ("deepseek_v3", "debugmodel"): ("deepseek-v3-debugmodel", SMALL_DEEPSEEK),
     ("deepseek_v3", "16B"): ("deepseek-v3-16b", DEEPSEEK_16B),
     ("deepseek_v3", "236B"): ("deepseek-v3-236b", DEEPSEEK_236B),
-    ("deepseek_v3", "kimi_k2"): ("kimi-k2", KIMI_K2),
     ("llama4", "17bx16e"): ("llama4-scout", LLAMA4(experts=16)),
     ("llama4", "17bx128e"): ("llama4-maverick", LLAMA4(experts=128, experts_every=2)),
     ("llama4", "debugmodel"): (
@@ -138,29 +117,6 @@ UNPUBLISHED: Final = {
     **{("llama2", flavor): (f"llama2-{flavor.lower()}", model) for flavor, model in SMALL_LLAMAS.items()},
     ("llama3", "1B"): ("llama3.2-1b", LLAMA32(layers=16, width=2048, heads=32, ffn=8192)),
     ("llama3", "3B"): ("llama3.2-3b", LLAMA32(layers=28, width=3072, heads=24, ffn=8192)),
-    **{
-        ("qwen2", f"{size}B"): (
-            f"qwen2.5-{size}b",
-            QWEN2(
-                layers=layers,
-                width=width,
-                heads=heads,
-                kv_heads=kv_heads,
-                ffn=ffn,
-                tied=tied,
-                vocabulary=151936 if tied else 152064,
-            ),
-        )
-        for size, layers, width, heads, kv_heads, ffn, tied in (
-            ("0.5", 24, 896, 14, 2, 4864, True),
-            ("1.5", 28, 1536, 12, 2, 8960, True),
-            ("3", 36, 2048, 16, 2, 11008, True),
-            ("7", 28, 3584, 28, 4, 18944, False),
-            ("14", 48, 5120, 40, 8, 13824, False),
-            ("32", 64, 5120, 40, 8, 27648, False),
-            ("72", 80, 8192, 64, 8, 29568, False),
-        )
-    },
 }
 """By name and flavor: models that `--model` does not know, and what they are called here."""
 
@@ -178,6 +134,8 @@ FLAVORS: Final[dict[tuple[str, str], str]] = {
     ("qwen3", "30B-A3B"): "qwen3-30b-a3b",
     ("qwen3", "235B-A22B"): "qwen3-235b-a22b",
     ("deepseek_v3", "671B"): "deepseek-v3",
+    ("deepseek_v3", "kimi_k2"): "kimi-k2",
+    **{("qwen2", f"{size}B"): f"qwen2.5-{size}b" for size in ("0.5", "1.5", "3", "7", "14", "32", "72")},
     ("gpt_oss", "20b"): "gpt-oss-20b",
     ("gpt_oss", "120b"): "gpt-oss-120b",
 }
@@ -222,8 +180,8 @@ ALIASES: Final = {
     "deepseek-r1": DEEPSEEK,
     **{
         name.replace("2.5", "2"): model
-        for name, model in dict(UNPUBLISHED.values()).items()
-        if name.startswith("qwen2.5")
+        for name, model in PUBLISHED.items()
+        if isinstance(model, Decoder) and name.startswith("qwen2.5")
     },
 }
 """Models by further names."""

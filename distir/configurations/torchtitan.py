@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -34,9 +34,11 @@ from distir.configurations.known import known
 from distir.configurations.models import FLAVORS, UNPUBLISHED, VARIANTS, flavor_of, of_flavor, of_name, plain_flavor
 from distir.configurations.options import Options, Setting, as_list, renamed
 from distir.models.decoder import Decoder
+from distir.models.published import PUBLISHED
 from distir.transform.pipeline import SCHEDULES
 from distir.transform.pipeline.step import schedule_of
 from distir.transform.steps import StepError
+from distir.validate.words import EIGHT_BITS
 
 VERSION: Final = "0.2.2"
 
@@ -172,7 +174,7 @@ def job_of(found: Mapping[str, Setting], path: str, given: Supplied) -> ReadJob:
         micro_batch=micro,
         global_batch=total if total > 0 else local * dp,
         optimizer=optimizer_of(options, "optimizer.name"),
-        precision=_precision(options),
+        precision=_precision(options, bool(model and model.experts)),
         recompute=_recomputation(options, model),
         compile=options.flag("compile.enable") and "model" in str(options.get("compile.components")),
         async_tp=options.flag("parallelism.enable_async_tensor_parallel") and tp > 1,
@@ -218,7 +220,11 @@ def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
         hint = f"flavors of {name} are {', '.join(flavors)}; " if flavors else ""
         line = options.line("model.flavor" if flavors else "model.name")
         message = f"the model `{name}` of flavor `{flavor}` is not known here"
-        raise options.wrong(line, message, f"{hint}name one that is like it with `--model`")
+        sized = [known for known in PUBLISHED if known.endswith(f"-{flavor.lower()}")]
+        like = f", such as `{sized[-1]}`" if sized else ""
+        raise options.wrong(line, message, f"{hint}name one that is like it with `--model`{like}")
+    if found[0].startswith("llama3.2"):
+        options.note(f"`{name}` of flavor `{flavor}` is taken as {found[0]}", "model.flavor")
     if (plain := plain_flavor(flavor)) != flavor:
         options.note(f"the attention of `{flavor}` is simulated as that of `{plain}`", "model.flavor")
     if (variant := VARIANTS.fullmatch(name)) and variant["name"] != name and name != "llama":
@@ -303,9 +309,29 @@ def dealt(options: Options, layers: int, stages: int, first: int, last: int) -> 
     return tuple(counts)
 
 
-def _precision(options: Options) -> str:
+CONVERTERS: Final = {"mx": "mxfp8", "quantize.linear.mx": "mxfp8", "quantize.linear.nvfp4": "nvfp4"}
+"""Converters of a model that set the precision of its linear layers, beside that of `float8`."""
+
+OF_EXPERTS: Final = "quantize.grouped_mm."
+"""What converters of experts' products begin with."""
+
+
+def _precision(options: Options, experts: bool) -> str:
+    """The precision of products. `experts`: whether the model has products of experts, with converters of their own."""
     converters: Any = options.get("model.converters") or ()
-    converters = as_list(converters) or str(converters or "").split(",")
+    converters = [str(c) for c in as_list(converters) or str(converters or "").split(",") if c]
+    precision = _of_layers(options, converters)
+    of_experts = [c for c in converters if c.startswith(OF_EXPERTS)]
+    if precision not in EIGHT_BITS:
+        for other in of_experts:
+            options.note(f"the converter `{other}` is not simulated", "model.converters")
+    elif experts and not of_experts:
+        options.note(f"experts' products are in {precision} here, too", "model.converters")
+    return precision
+
+
+def _of_layers(options: Options, converters: Sequence[str]) -> str:
+    """The precision of linear layers' products."""
     recipe = options.get("quantize.linear.float8.recipe_name")
     options.get("quantize.linear.float8.enable_fsdp_float8_all_gather")
     skipped = options.get("quantize.linear.float8.filter_fqns")
@@ -313,15 +339,14 @@ def _precision(options: Options) -> str:
         options.note("weights in bfloat16 are not simulated: they are in float32", "training.dtype")
     if options.get("training.mixed_precision_reduce") != "float32":
         options.note("gradients are reduced in float32 here", "training.mixed_precision_reduce")
-    for precision, kind in (("mxfp8", "mx"), ("nvfp4", "nvfp4")):
-        if any(str(converter).rpartition(".")[2] == kind for converter in converters):
-            raise options.wrong(options.line("model.converters"), f"the precision `{precision}` cannot be expressed")
     for other in converters:
-        if other and not str(other).startswith(("float8", "quantize.linear.float8")):
+        if other not in CONVERTERS and not other.startswith((OF_EXPERTS, "float8", "quantize.linear.float8")):
             options.note(f"the converter `{other}` is not simulated", "model.converters")
+    if named := next((own for converter, own in CONVERTERS.items() if converter in converters), None):
+        return named
     wide = options.word("training.mixed_precision_param", ("bfloat16", "float32")) == "float32"
     on = [name for name in OF_FLOAT8 if options.get(name) not in (None, False, "")]
-    if not on and not any(str(c) in ("float8", "quantize.linear.float8") for c in converters):
+    if not on and not {"float8", "quantize.linear.float8"} & set(converters):
         why = "`training.mixed_precision_param` is float32"
         return float32(options, why, "training.mixed_precision_param") if wide else "bf16"
     if recipe and recipe != "tensorwise":
@@ -369,6 +394,8 @@ def write(job: Job) -> Exported:
     if job.precision == "fp8":
         tables["model"]["converters"] = ["quantize.linear.float8"]
         tables["quantize.linear.float8"] = {"recipe_name": "tensorwise"}
+    if job.precision == "mxfp8":
+        tables["model"]["converters"] = ["quantize.linear.mx"]
     if job.precision == "fp32":
         tables["training"]["mixed_precision_param"] = "float32"
     lost += unsaid_precisions(job)
@@ -388,7 +415,7 @@ def write(job: Job) -> Exported:
 def unsaid_precisions(job: Job) -> list[str]:
     """What torchtitan cannot say of a job's precisions."""
     lost = [f"gradients in {job.gradients}: torchtitan reduces them in float32"] if job.gradients else []
-    if job.precision not in ("", "bf16", "fp8", "fp32"):
+    if job.precision not in ("", "bf16", "fp8", "mxfp8", "fp32"):
         lost.append(f"precision {job.precision}: torchtitan trains in bfloat16 with float32 weights")
     return lost
 

@@ -15,6 +15,7 @@ from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, on_hosts, unsaid
 from distir.configurations.options import ConfigurationError, Setting, as_list, renamed
 from distir.configurations.python_settings import CHOICE, MADE_BY, PythonSettings, of_python
+from distir.validate.words import EIGHT_BITS
 
 MOVED = {"enable_async_tensor_parallel": "compile.enable_async_tensor_parallel"}
 """Options of 0.2.2 that are elsewhere in 0.3."""
@@ -83,11 +84,14 @@ def _of_today(written: PythonSettings) -> Iterator[tuple[str, Setting]]:
 
 
 def _name(written: PythonSettings) -> str:
-    """The name of the model of a function: its own, that of the module that it is from, or of most of the others."""
+    """The name of the model of a function: its own, that of the module that it is from, or of most of the others.
+
+    Where these say none, the name of the function.
+    """
     module = written.modules.get("model_registry", "").rpartition(".")[2]
     others = [name for other in written.others for name in NAMES if _begins(other, name)]
     named = next((name for name in NAMES if _begins(written.name, name)), module)
-    return named or max(others, key=others.count, default="")
+    return named or max(others, key=others.count, default=written.name)
 
 
 def _begins(function: str, name: str) -> bool:
@@ -128,7 +132,7 @@ def write(job: Job) -> Exported:
     mode, option = torchtitan.recomputation(job, lost)
     if mode == "selective" and option != "op":
         lost.append(f"recomputation of one layer in {option}: torchtitan 0.3 recomputes by op")
-    if job.precision == "fp8":
+    if job.precision in EIGHT_BITS:
         lost.append("8-bit floats: torchtitan 0.3 converts the model by its model_converters")
     if job.precision == "fp32":
         settings["training.mixed_precision_param"] = "float32"

@@ -127,7 +127,7 @@ def _imported(
 ) -> Imported:
     """The program of the model of a configuration. Raises ImportRefused."""
     torch = _package("torch")
-    maker, remarked = _maker(transformers, config)
+    maker = _maker(transformers, config)
     model = _made(torch, maker, config, dtype, weights)
     itself = compare and dtype == torch.float32 and _is_small(model, shape)
     if itself and not weights:
@@ -145,7 +145,7 @@ def _imported(
     else:
         with torch.random.fork_rng(devices=()):
             said = _copy_compared(torch, maker, model, config, shape)
-    return Imported(found, found.weights.entries, (*remarked, *remarks, *found.notes), said)
+    return Imported(found, found.weights.entries, (*remarks, *found.notes), said)
 
 
 GENERATES = ("ForConditionalGeneration", "ForCausalLM", "ForImageTextToText")
@@ -174,11 +174,22 @@ def _made(torch: Any, maker: Any, config: Any, dtype: Any, weights: bool) -> Any
     """The model, without `weights` on the meta device. Raises ImportRefused."""
     with nullcontext() if weights else torch.device("meta"):
         try:
-            return maker(config, dtype=dtype).eval()
+            return _without_padding(maker(config, dtype=dtype).eval())
         except Exception as error:  # each family makes its modules in its own way
             kind = type(config).__name__
             message = f"transformers makes no model of this {kind}: {_reason(error)}"
             raise ImportRefused(message, _to_state(config)) from error
+
+
+def _without_padding(model: Any) -> Any:
+    """A model that takes several sequences though its configuration names no padding: no token is it.
+
+    Those that classify sequences look for the last token before it.
+    """
+    text = _text_of(model.config)
+    if type(model).__name__.endswith("ForSequenceClassification") and _lacks(text, "pad_token_id"):
+        text.pad_token_id = -1
+    return model
 
 
 def _is_small(model: Any, shape: Shape) -> bool:
@@ -242,6 +253,8 @@ def _configured(transformers: Any, source: str, shape: Shape) -> tuple[Any, list
         if "model_type" in inner and inner["model_type"] not in families and known is not None:
             stated["text_config"] = {**inner, "model_type": known[1]}
     settings = {name: value for name, value in shape.settings.items() if name != "model_type"}
+    if isinstance(named := settings.get("architectures"), str):
+        settings["architectures"] = [named]
     stated = _changed(dict(stated), _default(families[kind]), replace(shape, settings=settings))
     stated.pop("model_type", None)
     _must_be_finite(stated)
@@ -251,6 +264,7 @@ def _configured(transformers: Any, source: str, shape: Shape) -> tuple[Any, list
         raise ImportRefused(f"transformers takes no such configuration: {_reason(error)}") from error
     config.use_cache = False
     text = _text_of(config)
+    _must_have_effect(stated, config, text)
     # What these mean without a value is the same in all families, though not each of them fills it in.
     if _lacks(text, "num_key_value_heads"):
         text.num_key_value_heads = text.num_attention_heads
@@ -266,6 +280,19 @@ def _must_be_finite(stated: Mapping[str, Any]) -> None:
         for name in DEPTHS:
             if isinstance(layers := table.get(name), int) and layers > limits.LAYERS:
                 raise ImportRefused(f"`{name}` is {layers:,}: expected at most {limits.LAYERS:,}")
+
+
+def _must_have_effect(stated: Mapping[str, Any], config: Any, text: Any) -> None:
+    """Raises ImportRefused for sizes that the model of text has another value of than the configuration states."""
+    if text is config:
+        return
+    known = {*type(config)().to_dict(), *config.attribute_map}
+    lost = [name for name in (*DEPTHS, *WIDTHS) if name in stated and name not in known and hasattr(text, name)]
+    lost = [name for name in lost if getattr(text, name) != stated[name]]
+    if lost:
+        listed = ", ".join(f"`{name}`" for name in lost)
+        message = f"{listed} has no effect beside `text_config`, where `{type(config).__name__}` reads it"
+        raise ImportRefused(message, "state the sizes in `text_config`")
 
 
 def _text_of(config: Any) -> Any:
@@ -307,8 +334,11 @@ def _unknown_family(
     spelt = [family for family in families if _letters(family) == _letters(kind)]
     near = f"; if it is one of `{spelt[0]}`, `--set model_type={spelt[0]}`" if spelt else ""
     own = "its code comes with its weights" if stated.get("auto_map") else "another version of transformers may"
-    advice = f"{own}: write a function that gives the model and its inputs, for `distir import torch`{near}"
-    return ImportRefused(what, advice)
+    return ImportRefused(what, f"{own}: {OWN_CODE}{near}")
+
+
+OWN_CODE = "write a function that gives the model and its inputs, for `distir import torch`"
+"""What to do where transformers has no code of a model."""
 
 
 def _letters(family: str) -> str:
@@ -347,7 +377,7 @@ def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, An
         stated[name] = value
     if shape.layers is None:
         return stated
-    depths = [name for name in DEPTHS if name in known and hasattr(default, name)]
+    depths = [name for name in DEPTHS if hasattr(default, name) and (name in known or _follows(default, name))]
     if not depths and "text_config" in known:
         inner = default.get_text_config()
         within = stated.get("text_config") or {"model_type": inner.model_type}
@@ -359,14 +389,33 @@ def _changed(stated: dict[str, Any], default: Any, shape: Shape) -> dict[str, An
     before = next((stated[name] for name in depths if name in stated), getattr(default, depths[0]))
     for name in depths:
         stated[name] = shape.layers
-    for name, value in {**default.to_dict(), **stated}.items():
-        said = cast("list[Any]", value) if isinstance(value, list) else []
+    for name, value in {**_unadapted(default, depths, shape.layers), **stated}.items():
+        each = isinstance(value, list) or (isinstance(value, str) and "pattern" in name)
+        said = cast("list[Any] | str", value) if each else []
         if said and len(said) == before:  # one for each layer
             stated[name] = (said * -(-shape.layers // len(said)))[: shape.layers]
         if name.startswith("per_layer") and isinstance(value, Mapping):  # of some layers, by number
             of_layers = cast("Mapping[Any, Any]", value)
             stated[name] = {number: own for number, own in of_layers.items() if int(number) < shape.layers}
     return stated
+
+
+def _unadapted(default: Any, depths: list[str], layers: int) -> dict[str, Any]:
+    """A family's own settings, less the lists that it makes for as many layers as there are."""
+    family = cast("Any", type(default))
+    settings: dict[str, Any] = default.to_dict()
+    try:
+        made = family.from_dict(dict.fromkeys(depths, layers))
+    except Exception:  # each family checks its settings in its own way
+        return settings
+    fits = {name for name in settings if isinstance(own := getattr(made, name, None), list) and len(own) == layers}
+    return {name: value for name, value in settings.items() if name not in fits}
+
+
+def _follows(config: Any, name: str) -> bool:
+    """Whether a setting follows from others, as the number of layers from a list of their kinds."""
+    family = cast("Any", type(config))
+    return isinstance(getattr(family, name, None), property)
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -379,21 +428,23 @@ def _read(path: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def _maker(transformers: Any, config: Any) -> tuple[Any, list[str]]:
-    """What makes the model: the class that the configuration names, else the family's for a task; and what is said.
+def _maker(transformers: Any, config: Any) -> Any:
+    """What makes the model: the class that the configuration names; where it names none, the family's for a task.
 
     Raises ImportRefused where there is none.
     """
     named = [str(name) for name in config.architectures or ()]
     for name in named:
         if hasattr(transformers, name):
-            return getattr(transformers, name)._from_config, []
+            return getattr(transformers, name)._from_config
     one = _for_task(transformers, config)
     if one is None:
         raise ImportRefused(f"transformers has no model for `{type(config).__name__}`")
-    other = [name for name in named if name.lower() != one.__name__.lower()]
-    said = f"transformers has no `{other[0]}`: `{one.__name__}` is imported in its place" if other else ""
-    return one._from_config, [f"{said}, without what sets that apart"] if said else []
+    if named and one.__name__.lower() not in map(str.lower, named):
+        what = f"transformers {transformers.__version__} has no `{named[0]}`, which `architectures` names"
+        other = f"`--set architectures={one.__name__}` imports the class of its family, without what sets that apart"
+        raise ImportRefused(what, f"{other}; {OWN_CODE}")
+    return one._from_config
 
 
 def _for_task(transformers: Any, config: Any) -> Any:

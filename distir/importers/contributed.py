@@ -1,6 +1,6 @@
 """Ops that ONNX Runtime adds, `com.microsoft`, by nodes of ONNX: files that its optimiser or its quantiser has written.
 
-`DynamicQuantizeLSTM` is not among them: it rounds its state in each step, which no op of ONNX does.
+`DynamicQuantizeLSTM` rounds its state in each step, which no op of ONNX does: it is an op of ours.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import onnx
 
 DOMAIN = "com.microsoft"
+
+OURS = "distir"
+"""The domain of nodes that represent our ops."""
 
 Nodes = list[Any]
 
@@ -34,7 +37,7 @@ class _Writer:
         self.outputs = [*node.output, *[""] * (4 - len(node.output))]
         self.nodes: Nodes = []
 
-    def apply(self, op: str, *operands: str, to: str | Sequence[str] = "", **attrs: Any) -> str:
+    def apply(self, op: str, *operands: str, to: str | Sequence[str] = "", domain: str = "", **attrs: Any) -> str:
         """Append a node; its first result, called `to` if given."""
         from onnx import helper
 
@@ -43,7 +46,7 @@ class _Writer:
             given.pop()
         results = [to] if isinstance(to, str) else list(to)
         results[0] = results[0] or f"{self.outputs[0]}.{op}{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, given, results, **attrs))
+        self.nodes.append(helper.make_node(op, given, results, domain=domain, **attrs))
         return results[0]
 
     def number(self, value: float, like: str) -> str:
@@ -126,6 +129,21 @@ def _integer_product(w: _Writer) -> Nodes:
     return _scaled(w, w.apply("MatMulInteger", a, b, a_zero, b_zero), a_scale, b_scale, bias)
 
 
+def _quantized_lstm(w: _Writer) -> Nodes:
+    x, weights, recurrences, bias, lengths, hidden, cell, peepholes, w_scale, w_zero, r_scale, r_zero = w.inputs[:12]
+    usual = {
+        "activations": [b"Sigmoid", b"Tanh", b"Tanh"] * (2 if w.attrs.get("direction") == b"bidirectional" else 1),
+        "input_forget": 0,
+        "clip": 0.0,
+    }
+    attrs = {name: value for name, value in w.attrs.items() if name != "hidden_size" and usual.get(name) != value}
+    if lengths or peepholes or attrs.keys() - {"direction"}:
+        return []
+    operands = (x, weights, w_scale, w_zero, recurrences, r_scale, r_zero, bias, hidden, cell)
+    w.apply("DynamicQuantizeLSTM", *operands, to=w.outputs[:3], domain=OURS, **attrs)
+    return w.nodes
+
+
 def _scaled(w: _Writer, product: str, first: str, second: str, bias: str) -> Nodes:
     scaled = w.apply("CastLike", product, first)
     scale = w.apply("Mul", first, second)
@@ -138,6 +156,7 @@ def _scaled(w: _Writer, product: str, first: str, second: str, bias: str) -> Nod
 
 _RULES: dict[str, Callable[[_Writer], Nodes]] = {
     "BiasGelu": _bias_gelu,
+    "DynamicQuantizeLSTM": _quantized_lstm,
     "DynamicQuantizeMatMul": _dynamic_product,
     "FastGelu": _fast_gelu,
     "FusedMatMul": _product,

@@ -21,6 +21,9 @@ from distir.importers.symbolic import NAME, op, ops
 IMPLIED = "_distir_masks_are_implied"
 """Set in configurations of models that need no mask where attention says itself who sees whom: as flash kernels do."""
 
+ADDED = "_distir_masks_are_added"
+"""Set in configurations of models that know eager attention alone, and so masks that are added to its scores."""
+
 WITHOUT_EFFECT = frozenset(
     ("use_cache", "logits_to_keep", "position_ids", "cache_position", "num_items_in_batch", "deterministic")
 )
@@ -47,6 +50,7 @@ def as_ops(nn_module: Any, given: Iterable[str], *, cache: bool = False, trainin
     flags = {
         id(part.config): part._supports_flash_attn for model in models for part in model.modules() if is_model(part)
     }
+    eager = {id(part.config) for model in models for part in model.modules() if is_model(part) and _is_eager(part)}
     packed = masks.find_packed_sequence_indices
     hooks = [model.register_forward_hook(_with_plain_cache) for model in models if cache]
     hooks += [layer.register_forward_pre_hook(note_groups, with_kwargs=True) for layer in expert_layers(models)]
@@ -57,6 +61,7 @@ def as_ops(nn_module: Any, given: Iterable[str], *, cache: bool = False, trainin
             if hasattr(config, "use_cache"):
                 config.use_cache = cache
             setattr(config, IMPLIED, flags.get(id(config), all(flags.values())))
+            setattr(config, ADDED, id(config) in eager)
         if "position_ids" not in given:  # positions that a model counts itself begin no second sequence
             masks.find_packed_sequence_indices = _not_packed
         exported = () if training else models
@@ -93,6 +98,11 @@ def is_model(value: object) -> bool:
     """Whether a value is a model of `transformers`. Does not load it."""
     loaded = sys.modules.get("transformers.modeling_utils")
     return loaded is not None and isinstance(value, loaded.PreTrainedModel)
+
+
+def _is_eager(model: Any) -> bool:
+    """Whether a model of `transformers` knows no other attention than its own, of PyTorch's ops."""
+    return not (model._supports_flash_attn or model._supports_sdpa or model._supports_flex_attn)
 
 
 def _models(nn_module: Any) -> Iterator[Any]:
@@ -160,7 +170,7 @@ def _mask(
     attention_mask: Any = None,
     **settings: Any,
 ) -> Any:
-    """Which query attends to which key, as Booleans; None where `_attention` states it itself."""
+    """Which query attends to which key, as Booleans, or as numbers to add; None where `_attention` states it itself."""
     masks = _package("transformers.masking_utils")
     function = masks.causal_mask_function if mask_function is None else mask_function
     chunk = _chunk(masks, function) if attention_mask is None else None
@@ -174,7 +184,8 @@ def _mask(
     if attention_mask is None and implied and plain and q_length == kv_length and not settings.get("use_vmap"):
         return None
     settings = {**settings, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-    return masks.sdpa_mask(
+    build = masks.eager_mask if getattr(settings.get("config"), ADDED, False) else masks.sdpa_mask
+    return build(
         batch_size, q_length, kv_length, q_offset, kv_offset, function, attention_mask=attention_mask, **settings
     )
 

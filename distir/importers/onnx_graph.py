@@ -61,9 +61,6 @@ if TYPE_CHECKING:
 SAME = ("Identity", "OptionalGetElement")
 """Ops that give their operand: no value here is optional."""
 
-OURS = "distir"
-"""The domain of nodes that represent our ops."""
-
 SMALL = 64
 """Constants of at most so many elements are written in the program's text."""
 
@@ -89,7 +86,7 @@ class GraphTranslation(Translation):
         elif (nodes := contributed.expansion(node)) is not None:
             self.used |= {name for part in nodes for name in needs(part)}
             self.nodes(nodes)
-        elif node.domain == OURS:
+        elif node.domain == contributed.OURS:
             self.wanted.setdefault(node.output[0], re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.op_type).lower())
             self._apply(node, node.op_type)
         elif node.domain not in STANDARD:

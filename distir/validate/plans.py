@@ -25,6 +25,7 @@ from distir.validate.frameworks import (
 )
 from distir.validate.machines import (
     BEFORE_HOPPER,
+    BLACKWELL,
     GPUS,
     NODE_OF_A_GRAPH,
     SLOWER_HOSTS,
@@ -324,8 +325,7 @@ def _rewrites_of_ranks(run: MeasuredRun, chosen: Framework, model: Decoder) -> t
 
 def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[str, ...]:
     """The steps that derive the training step from the model, in words."""
-    if run.precision == "nvfp4":
-        raise UnsupportedError("products in 4-bit floats: no profile states their rates")
+    _require_precision(run)
     _require_recomputation(run, chosen)
     if run.offload and (run.pp > 1 or run.offload >= run.layers):
         raise UnsupportedError("activations are offloaded without a pipeline, of all layers but the last at most")
@@ -342,6 +342,16 @@ def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[str,
     found += recomputation_words(chosen, run.mlp == "swiglu")
     found += ["offload=activations", f"layers={run.offload}"] if run.offload else []
     return tuple(found)
+
+
+def _require_precision(run: MeasuredRun) -> None:
+    """Products in a precision that the GPU has."""
+    if run.precision == "nvfp4":
+        raise UnsupportedError("products in 4-bit floats: no profile states their rates")
+    if run.precision in EIGHT_BITS and run.gpu in BEFORE_HOPPER:
+        raise UnsupportedError(f"products in 8-bit floats, which `{run.gpu}` does not have: GPUs since Hopper do")
+    if run.precision == "mxfp8" and run.gpu in GPUS and run.gpu not in BLACKWELL:
+        raise UnsupportedError(f"products in MXFP8, which `{run.gpu}` does not have: GPUs since Blackwell do")
 
 
 def _require_recomputation(run: MeasuredRun, chosen: Framework) -> None:

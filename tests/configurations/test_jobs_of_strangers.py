@@ -426,3 +426,40 @@ def test_a_share_of_the_peak_is_of_the_precision_that_is_computed_in():
     one, other = (answer(job, program_of(job, "megatron", "h100_80gb")) for job in (wide, half))
     assert one.mfu / other.mfu == pytest.approx(other.step_time_s / one.step_time_s / 2, rel=1e-3)
     assert one.band[0] < one.step_time_s < one.band[1]
+
+
+MXFP8 = TOML.format("llama3", "debugmodel").replace("[training]", 'converters = ["quantize.linear.mx"]\n[training]')
+
+
+def test_mxfp8_is_simulated_on_gpus_that_have_it_and_shares_the_peak_of_8_bits():
+    job = read(MXFP8, "torchtitan", gpus=8).job
+    assert job.precision == "mxfp8"
+    plain = read(MXFP8.replace("linear.mx", "linear.float8"), "torchtitan", gpus=8).job
+    one, other = (answer(each, program_of(each, "torchtitan", "b200")) for each in (job, plain))
+    assert one.mfu * one.step_time_s == pytest.approx(other.mfu * other.step_time_s)
+    with pytest.raises(ConfigurationError, match="MXFP8, which `h100_80gb` does not have: GPUs since Blackwell do"):
+        program_of(job, "torchtitan", "h100_80gb")
+    with pytest.raises(ConfigurationError, match="8-bit floats, which `a100_80gb` does not have"):
+        program_of(plain, "torchtitan", "a100_80gb")
+
+
+def test_what_a_converter_of_layers_or_of_experts_alone_leaves_is_said():
+    of_experts = TOML.format("qwen3", "debugmodel_moe").replace(
+        "[training]", 'converters = ["quantize.linear.mx"]\n[training]'
+    )
+    assert "experts' products are in mxfp8 here, too" in texts(read(of_experts, "torchtitan", gpus=8))
+    alone = read(of_experts.replace("linear.mx", "grouped_mm.mx"), "torchtitan", gpus=8)
+    assert alone.job.precision == "bf16"
+    assert "the converter `quantize.grouped_mm.mx` is not simulated" in texts(alone)
+
+
+def test_small_llamas_that_are_of_another_release_are_said():
+    assert "`llama3` of flavor `1B` is taken as llama3.2-1b" in texts(
+        read(TOML.format("llama3", "1B"), "torchtitan", gpus=8)
+    )
+
+
+def test_a_model_of_a_fork_is_likened_to_published_ones_of_its_size():
+    with pytest.raises(ConfigurationError) as refused:
+        read(TOML.format("llama3", "32B"), "torchtitan", gpus=8)
+    assert refused.value.help.endswith("name one that is like it with `--model`, such as `qwen3-32b`")

@@ -66,3 +66,39 @@ def test_products_of_8_bits_with_their_scale(tmp_path):
     _, y = result(tmp_path, "DynamicQuantizeMatMul", [EIGHT_BITS, SCALE, ZERO, weight(5)])
     exact = X @ (EIGHT_BITS * SCALE) + weight(5)
     assert np.abs(y - exact).max() < 0.02 * np.abs(exact).max()
+
+
+def test_a_network_with_weights_in_8_bits_is_the_one_that_they_stand_for(tmp_path):
+    """`LSTM` with the numbers that the weights represent, but for what rounding its operands changes."""
+    numbers = np.random.default_rng(1)
+    given = {name: numbers.integers(-60, 60, (2, size, 20)).astype(np.int8) for name, size in (("w", 4), ("r", 5))}
+    scales = {name: (numbers.random((2, 20)) * 0.01).astype(np.float32) for name in given}
+    zeros = {name: numbers.integers(-9, 9, (2, 20)).astype(np.int8) for name in given}
+    bias = weight(2, 40)
+    held = [given["w"], given["r"], bias, None, None, None, None, scales["w"], zeros["w"], scales["r"], zeros["r"]]
+    module, y = result(tmp_path, "DynamicQuantizeLSTM", held, hidden_size=5, direction="bidirectional")
+    assert "= DynamicQuantizeLSTM" in distir.format(module)
+    w, r = ((given[n] - zeros[n][:, None].astype(np.float32)) * scales[n][:, None] for n in given)
+    text = distir.parse("""
+func @main(%x: Tensor[Float32, (2, 3, 4), 1], %w: Tensor[Float32, (2, 20, 4), 1], %r: Tensor[Float32, (2, 20, 5), 1], %b: Tensor[Float32, (2, 40), 1]) {
+  %y = LSTM[direction = "bidirectional", hidden_size = 5](%x, %w, %r, %b)
+  return %y
+}
+""")  # noqa: E501
+    plain = distir.run(text, {"x": X, "w": w.swapaxes(1, 2), "r": r.swapaxes(1, 2), "b": bias})["y"]
+    assert 0 < np.abs(y - plain).max() < 0.01 * np.abs(plain).max()
+
+
+def test_a_network_with_weights_in_8_bits_and_other_activations_is_not_taken_for_one(tmp_path):
+    held = [
+        EIGHT_BITS[None].repeat(4, -1),
+        EIGHT_BITS[:1].repeat(5, 0)[None].repeat(4, -1),
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]
+    held += [SCALE, ZERO, SCALE, ZERO]
+    with pytest.raises(distir.ProgramError, match="DynamicQuantizeLSTM"):
+        result(tmp_path, "DynamicQuantizeLSTM", held, hidden_size=5, activations=["Relu", "Tanh", "Tanh"])

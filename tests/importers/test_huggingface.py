@@ -72,7 +72,7 @@ DECODERS["Llama4"] = {
 def with_any_batch(name):
     """A model of two layers, and the program that it comes in as."""
     model = made(name, DECODERS[name])
-    return model, import_torch(model, (tokens(),), dynamic_batch=True)
+    return model, import_torch(model, (tokens(),), dynamic_batch=True, compare=False)  # as tests do themselves
 
 
 EXPERT_MODELS = ("Mixtral", "GptOss", "DeepseekV3", "Llama4")
@@ -159,7 +159,7 @@ def test_routers_are_one_op(name, dtype):
             if getattr(part, bias, None) is not None:
                 getattr(part, bias).data = torch.linspace(0, 1, 8)
     model = model.to(getattr(torch, dtype))
-    imported = import_torch(model, (tokens(),))
+    imported = import_torch(model, (tokens(),), compare=dtype != "float32")
     (route,) = ops(imported, "Route")
     assert {"n_group": 1, **route.attrs} == {"n_group": 1, "top_k": 2, **stated, **topk_in_group(stated)}
     assert not [op for op in ("TopK", "Softmax", "GatherElements", "ReduceSum") if ops(imported, op)]
@@ -183,7 +183,7 @@ def routed(gate, dtype="float32"):
         return (logits, *gate(logits))
 
     router.forward = forward
-    imported = import_torch(model, (tokens(),))
+    imported = import_torch(model, (tokens(),), compare=False)
     with torch.no_grad():
         expected = model(tokens()).logits.float().numpy()
     error = np.abs(np.asarray(computed(imported, tokens())["logits"], np.float32) - expected).max()
@@ -307,7 +307,7 @@ def test_chunks_of_a_sequence_and_the_complex_numbers_that_turn_it(chunk, masked
     settings = {**DECODER, "num_hidden_layers": 2, "num_local_experts": 4, "intermediate_size_mlp": 96, "head_dim": 16}
     torch.manual_seed(0)
     model = transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**settings, attention_chunk_size=chunk)).eval()
-    imported = import_torch(model, (tokens(),))
+    imported = import_torch(model, (tokens(),), compare=False)
     with torch.no_grad():
         expected = model(tokens()).logits.numpy()
     np.testing.assert_allclose(computed(imported, tokens())["logits"], expected, atol=2e-6)
@@ -318,7 +318,7 @@ def test_deepseek_v2_as_published():
     """Rotated by complex numbers, experts in groups that are ranked by their best one."""
     groups = {"n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy", "first_k_dense_replace": 0}
     model = made("DeepseekV2", {**DECODERS["DeepseekV3"], **groups, "head_dim": 8}, 1)
-    imported = import_torch(model, (tokens(),))
+    imported = import_torch(model, (tokens(),), compare=False)
     with torch.no_grad():
         expected = model(tokens()).logits.numpy()
     np.testing.assert_allclose(computed(imported, tokens())["logits"], expected, atol=2e-6)
@@ -358,7 +358,7 @@ def test_a_step_of_training_has_grouped_products_and_the_loss_that_balances_expe
     model, ids = made(name, {**DECODER, **TRAINED[name]}, 1), tokens(5)
     example = tokens() if dynamic else ids
     given = {"input_ids": example, "labels": example}
-    imported = import_torch(model, kwargs=given, training=True, dynamic_batch=dynamic)
+    imported = import_torch(model, kwargs=given, training=True, dynamic_batch=dynamic, compare=False)
     found = computed(imported, ids, ids)
     expected = model.train()(input_ids=ids, labels=ids)
     np.testing.assert_allclose(found["loss"], expected.loss.item(), rtol=1e-6)
@@ -372,7 +372,7 @@ def test_a_step_of_training_has_grouped_products_and_the_loss_that_balances_expe
 
 def test_the_gradient_of_what_is_imported_with_the_loss_that_balances_experts():
     model, ids = made("Mixtral", {**DECODER, **TRAINED["Mixtral"]}, 1), tokens()
-    imported = import_torch(model, kwargs={"input_ids": ids, "labels": ids})
+    imported = import_torch(model, kwargs={"input_ids": ids, "labels": ids}, compare=False)
     assert ops(imported, "Route")
     step = transform(imported, "grad", lr=1.0)
     names = [p.name for p in step.entry().params if p.name not in imported.weights]
@@ -659,12 +659,66 @@ def test_a_family_that_transformers_lacks_is_refused_by_its_architecture(tmp_pat
     assert "`distir import torch`" in refused.value.help
 
 
-def test_another_class_than_the_one_named_is_said(tmp_path):
+def test_a_class_that_transformers_lacks_is_its_familys_where_that_is_asked_for(command, tmp_path):
     stated = {"model_type": "llama", "architectures": ["LlamaForCausalLMEagle3"], **DECODER}
     (tmp_path / "config.json").write_text(json.dumps(stated))
-    found = import_hf(str(tmp_path), False, Shape(sequence=8, layers=1), compare=False)
-    said = "transformers has no `LlamaForCausalLMEagle3`: `LlamaForCausalLM` is imported in its place, without what"
-    assert found.notes[0].startswith(said)
+    given = ("import", "hf", tmp_path, "--seq", "8", "--layers", "1", "--no-compare", "--no-weights")
+    refused = command(*given)
+    assert refused.code == 2
+    assert "has no `LlamaForCausalLMEagle3`, which `architectures` names" in refused.err
+    asked = command(*given, "--set", "architectures=LlamaForCausalLM")
+    assert asked.code == 0, asked.err
+    assert "%model.layers.0.self_attn.q_proj.weight" in asked.out
+
+
+def test_sizes_beside_the_table_that_they_belong_to_are_refused(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "step3p7", "hidden_size": 64}))
+    with pytest.raises(ImportRefused, match="`hidden_size` has no effect beside `text_config`"):
+        import_hf(str(tmp_path), False)
+
+
+def test_layers_whose_number_follows_from_their_kinds(tmp_path):
+    """As a pattern of letters says it in configurations of Nemotron-H."""
+    stated = {"model_type": "nemotron_h", "hybrid_override_pattern": "M-M*M-M-", "hidden_size": 64}
+    stated |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 96}
+    stated |= {"vocab_size": 96, "mamba_num_heads": 8, "mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 2}
+    (tmp_path / "config.json").write_text(json.dumps({**stated, "num_hidden_layers": 8}))
+    found = import_hf(str(tmp_path), False, Shape(sequence=80))
+    assert found.comparison.startswith("equal to PyTorch to ")
+
+
+def test_keys_that_a_layer_adds_behind_the_mask_of_the_others(tmp_path):
+    """DeepSeek-V4 compresses keys, and extends the mask by what is added to their scores."""
+    stated = {"model_type": "deepseek_v4", "num_hidden_layers": 1, "compress_ratios": [4], "hc_sinkhorn_iters": 1}
+    stated |= {**COMMON, "head_dim": 64, "num_key_value_heads": 1, "n_routed_experts": 4, "num_experts_per_tok": 2}
+    stated |= {"moe_intermediate_size": 16, "q_lora_rank": 16, "o_groups": 2, "o_lora_rank": 8, "sliding_window": 5}
+    stated |= {"index_n_heads": 2, "index_head_dim": 16, "index_topk": 2, "num_hash_layers": 0}
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    found = import_hf(str(tmp_path), False, Shape(sequence=12))
+    assert found.comparison.startswith("equal to PyTorch to ")
+
+
+def test_the_first_layers_are_of_the_kinds_that_a_configuration_says_by_numbers(tmp_path):
+    """DeepSeek-V4, whose list has an entry more, for multi-token prediction."""
+    stated = {
+        "model_type": "deepseek_v4",
+        "num_hidden_layers": 2,
+        "compress_ratios": [0, 128, 0],
+        "hc_sinkhorn_iters": 1,
+    }
+    stated |= {**COMMON, "head_dim": 64, "num_key_value_heads": 1, "n_routed_experts": 4, "num_experts_per_tok": 2}
+    stated |= {"moe_intermediate_size": 16, "q_lora_rank": 16, "o_groups": 2, "o_lora_rank": 8}
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    found = import_hf(str(tmp_path), False, Shape(sequence=8, layers=1))
+    assert not [p for p in found.entry().params if "compressor" in p.name]
+    assert found.comparison.startswith("equal to PyTorch to ")
+
+
+def test_a_classifier_of_sequences_without_a_token_for_padding(tmp_path):
+    stated = {"model_type": "qwen3", "architectures": ["Qwen3ForSequenceClassification"], **DECODER, "head_dim": 16}
+    (tmp_path / "config.json").write_text(json.dumps({**stated, "num_hidden_layers": 1}))
+    found = import_hf(str(tmp_path), False, Shape(sequence=8))
+    assert found.comparison.startswith("equal to PyTorch to ")
 
 
 def test_a_configuration_from_the_command_line(command, tmp_path):

@@ -59,18 +59,17 @@ PARAMETERS = {
     "vit-b": 86_567_656,
     "vit-l": 304_326_632,
     "vit-h": 632_045_800,
-    # DeepSeek-AI, arXiv:2412.19437, section 4.2; OpenAI, arXiv:2508.10925, table 1
-    "deepseek-v3": 671e9,
-    "gpt-oss-20b": 20.91e9,
-    "gpt-oss-120b": 116.83e9,
-    # GLM-4.5 Team, arXiv:2508.06471, table 1: with the layer for multi-token prediction, which is not here and like the
-    # last one but for a product of twice the width with it; without the embedding and the logits, which are here
-    "glm-4.5": 355e9 - (3.78e9 + 2 * 5120**2) + 2 * 151552 * 5120,
-    "glm-4.6": 355e9 - (3.78e9 + 2 * 5120**2) + 2 * 151552 * 5120,
-    # The shards of its checkpoint, where that layer has an embedding and logits of its own
-    "glm-4.5-air": 110.47e9 - (2.34e9 + 2 * 4096**2) - 2 * 151552 * 4096,
-    # The shards of the checkpoint; the report (arXiv:2507.20534, table 2) says 1.04T
-    "kimi-k2": 1.027e12,
+    # As transformers 5.24 builds the classes of the published configurations, without data. Reports round them: 671B
+    # (arXiv:2412.19437), 20.91B and 116.83B (arXiv:2508.10925), 1.04T (arXiv:2507.20534, table 2), 355B and 106B
+    # (arXiv:2508.06471). The checkpoints of GLM-4.5 and GLM-4.5-Air, 358.34B and 110.47B, have a layer for multi-token
+    # prediction more, with an embedding and logits of its own.
+    "deepseek-v3": 671_026_404_352,
+    "gpt-oss-20b": 20_914_757_184,
+    "gpt-oss-120b": 116_829_156_672,
+    "kimi-k2": 1_026_408_209_408,
+    "glm-4.5": 352_797_814_784,
+    "glm-4.6": 352_797_814_784,
+    "glm-4.5-air": 106_852_245_504,
     # Brown et al., arXiv:2005.14165, table D.1, in millions
     "gpt3-125m": 125e6,
     "gpt3-350m": 356e6,

@@ -235,6 +235,19 @@ def test_letters_of_torch_2_5_beside_todays_are_refused(model, written):
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0F0,0BW0\n1F0,1BW0,1W0\n", "line 2, column 10: `1W0` and `1BW0` run the same pass: `1BW0` is both halves"),
+        ("0F0,0B0\n1F0,1I0,1B0,1W0\n", "line 2, column 9: `1B0` and `1I0` run the same pass: `1B0` is both halves"),
+    ],
+)
+def test_a_half_beside_a_whole_backward_pass_of_the_same_microbatch_is_refused(text, said):
+    with pytest.raises(torch_csv.ScheduleFileError) as refused:
+        torch_csv.read(text)
+    assert str(refused.value) == said
+
+
 def test_waiting_for_reduced_gradients_is_passed_over():
     assert torch_csv.read("0F0,0B0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD\n") == torch_csv.read("0F0,0B0\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -87,25 +87,27 @@ def _imported(
     if unknown is not None:
         message = f"there is no argument `{unknown}` for the batch"
         refuse(message, entries[0].place, f"the arguments are {', '.join(sorted(named)) or 'none'}")
-    if len(entries) == 1:
-        return _program(module, entries[0], params, batch, outline, distribute)
-    return _each(module, entries, params, batch, distribute)
+
+    def program(entry: FunctionText) -> Imported:
+        try:
+            return _program(module, entry, params, batch, outline and len(entries) == 1, distribute)
+        except MALFORMED as error:
+            if isinstance(error, ImportRefused):
+                raise
+            message = f"types and annotations of `@{entry.name}`, and what it calls, do not fit"
+            refuse(message, entry.place, "check the file with `stablehlo-opt`")
+
+    return program(entries[0]) if len(entries) == 1 else _each(entries, program)
 
 
-def _each(
-    module: ModuleText,
-    entries: Sequence[FunctionText],
-    params: Sequence[str],
-    batch: Mapping[str, int],
-    distribute: bool,
-) -> Imported:
+def _each(entries: Sequence[FunctionText], program: Callable[[FunctionText], Imported]) -> Imported:
     """The programs of several functions, called as these are. Raises ImportRefused where there is none."""
     found: dict[str, Imported] = {}
     notes: list[str] = []
     left: list[ImportRefused] = []
     for entry in entries:
         try:
-            found[entry.name] = _program(module, entry, params, batch, False, distribute)
+            found[entry.name] = program(entry)
         except ImportRefused as refused:
             left.append(refused)
             notes.append(f"`@{entry.name}` is left out: {refused.message}")
@@ -126,25 +128,7 @@ def _program(
     outline: bool,
     distribute: bool,
 ) -> Imported:
-    """The program that begins with a function. Raises ImportRefused."""
-    try:
-        return _written_out(module, entry, params, batch, outline, distribute)
-    except MALFORMED as error:
-        if isinstance(error, ImportRefused):
-            raise
-        advice = "check the file with `stablehlo-opt`"
-        refuse(f"types and annotations of `@{entry.name}`, and what it calls, do not fit", entry.place, advice)
-
-
-def _written_out(
-    module: ModuleText,
-    entry: FunctionText,
-    params: Sequence[str],
-    batch: Mapping[str, int],
-    outline: bool,
-    distribute: bool,
-) -> Imported:
-    """The same; what is malformed raises what it may."""
+    """The program that begins with a function; what is malformed raises one of `MALFORMED`."""
     into = StableHlo(module, entry, distribute)
     parts = layouts_of(entry, into.mesh) if distribute else {}
     names = _names(entry.params)

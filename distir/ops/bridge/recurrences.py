@@ -18,10 +18,20 @@ Activation = Callable[[Array], Array]
 States = tuple[Array, ...]
 
 
-def recurrent(name: str, states: int, x: Array, w: Array, r: Array, *others: Array | None, **attrs: Any) -> list[Array]:
+def recurrent(
+    name: str,
+    states: int,
+    x: Array,
+    w: Array,
+    r: Array,
+    *others: Array | None,
+    rounds: Callable[[Array], Array] | None = None,
+    **attrs: Any,
+) -> list[Array]:
     """All hidden states, and the last of each of the `states`: hidden ones, and cells.
 
-    `others`: biases, the lengths of sequences, initial states, and peepholes.
+    `others`: biases, the lengths of sequences, initial states, and peepholes. `rounds`: what is done with a hidden
+    state before it is multiplied.
     """
     b, lengths, *rest = [*others, *[None] * (3 + states - len(others))]
     initial, peepholes = rest[:states], rest[states]
@@ -37,7 +47,7 @@ def recurrent(name: str, states: int, x: Array, w: Array, r: Array, *others: Arr
     found: list[tuple[Array, States]] = []
     for k in range(r.shape[0]):
         halves = np.zeros((2, w.shape[1]), xs.dtype) if b is None else wide(b[k]).reshape(2, -1)
-        parts = _Weights(wide(w[k]), wide(r[k]), halves, None if peepholes is None else wide(peepholes[k]))
+        parts = _Weights(wide(w[k]), wide(r[k]), halves, None if peepholes is None else wide(peepholes[k]), rounds)
         step = _STEPS[name](parts, list(_activations(name, k, attrs)), attrs)
         backward = k == 1 or attrs.get("direction") == "reverse"
         found.append(_one_way(step, xs, tuple(state[k] for state in started), ends, backward))
@@ -64,9 +74,11 @@ class _Weights:
     r: Array
     b: Array
     peepholes: Array | None
+    rounds: Callable[[Array], Array] | None = None
 
     def products(self, x: Array, h: Array) -> tuple[Array, Array]:
         """What the input, and what the last hidden state, adds to all gates."""
+        h = h if self.rounds is None else self.rounds(h)
         return x @ self.w.T + self.b[0], h @ self.r.T + self.b[1]
 
 

@@ -66,14 +66,21 @@ def read(text: str) -> Order:
     old = _old_letters(rows)
     if old and (both := next((a for row in rows for a in row if a[1] == "I"), None)):
         raise ScheduleFileError(_mixed(old[0], both), *_place(old[0], lines, rows))
-    rows = [[(stage, _TODAY[a], m) if (stage, a, m) in old else (stage, a, m) for stage, a, m in row] for row in rows]
-    splits = any(action in "IW" for row in rows for _, action, _ in row)
 
-    def tasks(stage: int, action: str, microbatch: int) -> Iterator[Task]:
-        kinds = _PASSES[action] if splits else _PASSES[action][:1]
-        return (Task(stage, microbatch, kind) for kind in kinds)
+    def passes(said: _Said) -> Iterator[Task]:
+        stage, action, microbatch = said
+        return (Task(stage, microbatch, kind) for kind in _PASSES[_TODAY[action] if said in old else action])
 
-    return tuple(tuple(task for action in row for task in tasks(*action)) for row in rows)
+    by: dict[Task, _Said] = {}
+    for said in (said for row in rows for said in row):
+        if again := next((by[task] for task in passes(said) if by.get(task, said) != said), None):
+            first, second = (f"{stage}{action}{microbatch}" for stage, action, microbatch in (again, said))
+            message = f"`{second}` and `{first}` run the same pass: `{_whole(said, again)}` is both halves"
+            raise ScheduleFileError(message, *_place(said, lines, rows))
+        by |= dict.fromkeys(passes(said), said)
+    splits = any(said[1] in "IW" or (said in old and said[1] == "B") for said in by.values())
+    kinds = Pass if splits else (Pass.FORWARD, Pass.BACKWARD)
+    return tuple(tuple(task for said in row for task in passes(said) if task.kind in kinds) for row in rows)
 
 
 def _old_letters(rows: Sequence[Sequence[_Said]]) -> list[_Said]:
@@ -91,6 +98,12 @@ def _mixed(old: _Said, new: _Said) -> str:
     ours, theirs = (f"{stage}{action}{microbatch}" for stage, action, microbatch in (old, new))
     first = f"`{ours}` is of torch 2.5, which wrote `B` for what is `I` now, and `BW` for `B`"
     return f"{first}; and `{theirs}` is of today's"
+
+
+def _whole(*several: _Said) -> str:
+    """Of passes that are of one stage and microbatch, the one that is a whole backward pass."""
+    stage, action, microbatch = max(several, key=lambda said: (said[1] == "BW", said[1] == "B"))
+    return f"{stage}{action}{microbatch}"
 
 
 def _place(action: _Said, lines: Sequence[str], rows: Sequence[Sequence[_Said]]) -> tuple[int, int]:
