@@ -139,7 +139,7 @@ class ValueKinds:
             returned = callee.returned[maker.results.index(value)]
             return [(callee.name, arg) for arg in names((returned,))]
         given = [(name, arg) for arg in names(maker.args)]
-        return given if _moves(maker) or maker.op in SUMMING or (maker.op in SCALING and len(given) == 1) else []
+        return given if moves(maker) or maker.op in SUMMING or (maker.op in SCALING and len(given) == 1) else []
 
 
 def _kinds(arg: Arg, rho: Mapping[str, str | None]) -> set[str | None]:
@@ -155,10 +155,11 @@ def _moved(statement: Apply) -> tuple[Arg, ...]:
     """The operands that the results are, or are written to."""
     if OPS[statement.op].family == "cache":
         return statement.args[:1]
-    return statement.args if _moves(statement) else ()
+    return statement.args if moves(statement) else ()
 
 
-def _moves(statement: Apply) -> bool:
+def moves(statement: Apply) -> bool:
+    """Whether the results of a statement are what its operands are, elsewhere or in another form."""
     op = OPS[statement.op]
     return bool(op.view) or op.communication is not None or op.family == "offload" or op.name in MOVING
 

@@ -51,7 +51,7 @@ def checkpoint(
 ) -> Module:
     """Activation recomputation in a training step: drop activations, and recompute them as late as possible.
 
-    `full` saves the inputs of each block (a call of a function that uses weights) and recomputes everything inside; a
+    `full` saves the inputs of each block (a layer that is stated, else a call that uses weights) and recomputes the rest; a
     number, such as `checkpoint=4`, saves only the inputs of groups of so many blocks. `selective` recomputes the
     attention core alone: scores, mask, softmax, dropout, which take memory with the square of the sequence's length.
     `products` saves results of attention and of every other matrix product of a block, the first one included, and
