@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from distir.analysis.kinds import GRADIENTS, ValueKinds
+from distir.analysis.kinds import GRADIENTS, WEIGHTS, ValueKinds
+from distir.analysis.updates import ParameterUpdates
 from distir.ir import Apply, Function, TensorType, types
 from distir.ir.roles import ROLES
 from distir.ops import type_of
@@ -154,8 +155,8 @@ def _parts(
         weighed = {name: _weighed(of[name]) for name in {value.function for value in made}}
         activations -= sum(value.nbytes for value in made if value.name in weighed[value.function])
     if use.remainders and not any(word.startswith("fp8=") for word in program.step.training):
-        masters = (v for v in live if v.role == ROLES["state"] and ".master" in v.name)
-        state -= sum(value.nbytes for value in masters) // 2
+        masters = _masters(simulation, kinds)
+        state -= sum(v.nbytes for v in live if v.role == ROLES["state"] and v.name in masters) // 2
     state = round(state * program.share)
     is_mx = MX in program.step.training
     if use.eight_bit_weights:
@@ -220,6 +221,14 @@ def _is_attended(value: Live, simulation: Simulation) -> bool:
         return False
     made = simulation.module.functions[value.function].body[value.index]
     return isinstance(made, Apply) and made.op == "Attention" and made.results[0] == value.name
+
+
+def _masters(simulation: Simulation, kinds: ValueKinds) -> set[str]:
+    """The parameters that are replaced by what updates give in the place of weights."""
+    entry = simulation.function
+    replaced = ParameterUpdates(simulation.module).replaced(entry)
+    updated = {number: arg for number, k in replaced.items() if isinstance(arg := entry.returned[k], str)}
+    return {entry.params[number].name for number, arg in updated.items() if kinds.of(entry.name, arg) == WEIGHTS}
 
 
 @lru_cache(maxsize=64)
