@@ -61,16 +61,6 @@ def with_phases(module: Module, entry: Function) -> Module:
     return module if "phase" in _stated(module) else _Phases(module, entry.name).written()
 
 
-def facts_in(module: Module, function: Function) -> list[Facts]:
-    """By statement of a function: its facts, and of a call those that its function states of all that it runs."""
-    found: list[Facts] = []
-    for statement in function.body:
-        facts = facts_of(statement).within(function.facts)
-        callee = module.functions.get(statement.function) if isinstance(statement, Call) else None
-        found.append(facts if callee is None else callee.facts.within(facts))
-    return found
-
-
 class Provenance:
     """The facts of each statement of a program, by the calls that lead to it."""
 
@@ -87,6 +77,11 @@ class Provenance:
     def facts(self, context: Context, index: int) -> Facts:
         """The facts of a statement."""
         return facts_of(context.function.body[index]).within(context.facts)
+
+    def of_entry(self) -> list[Facts]:
+        """By statement of the entry function: its facts, and of a call those of all that it runs."""
+        own = enumerate(self.entry.function.body)
+        return [self.called(self.entry, i).facts if isinstance(s, Call) else self.facts(self.entry, i) for i, s in own]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from distir.analysis.kinds import moves
-from distir.analysis.provenance import facts_in, with_phases
+from distir.analysis.provenance import Provenance
 from distir.ir import Apply, Call, Function, Module, Statement, TensorType, names, operands, results
 
 QUANTISING = frozenset({"QuantizeFloat8", "ScaleToFloat8"})
@@ -35,23 +35,18 @@ class TrainingStep:
 
 def training_step(module: Module, entry: Function) -> TrainingStep | None:
     """The blocks of a training step; None if its backward pass is not found, or uses no weight."""
-    known = with_phases(module, entry)
-    facts = facts_in(known, known.functions[entry.name])
-    if any(found.phase in BACKWARD for found in facts):
-        forward = [index for index, found in enumerate(facts) if found.phase == "forward"]
-        weights = _weights(entry, forward)
-        used = [_used(statement, weights) for statement in entry.body]
-        behind = 1 + max((index for index in forward if used[index]), default=-1)
-    else:
-        weights = _weights(entry, None)
-        used = [_used(statement, weights) for statement in entry.body]
-        behind = 1 + _last_layer(entry, used)
-    turn = next((i for i in _again(entry, weights, used) if i >= behind), None)
+    facts = Provenance(module, entry).of_entry()
+    forward = [i for i, found in enumerate(facts) if found.phase == "forward"]
+    is_stated = any(found.phase in BACKWARD for found in facts)
+    weights = _weights(entry, forward if is_stated else None)
+    used = [_used(statement, weights) for statement in entry.body]
+    last = max((i for i in forward if used[i]), default=-1) if is_stated else _last_layer(entry, used)
+    turn = next((i for i in _again(entry, weights, used) if i > last), None)
     if turn is None:
         return None
-    used = used[:behind]
+    used = used[: last + 1]
     layers = dict[int, int]()
-    for index, found in enumerate(facts[:behind]):
+    for index, found in enumerate(facts[: last + 1]):
         if found.layer and found.phase in ("forward", ""):
             layers.setdefault(found.layer, index)
     starts = [*layers.values()] or _starts(entry, used, weights)
