@@ -28,7 +28,10 @@ class TrainingStep:
     blocks: tuple[range, ...]
     """The forward pass up to the last layer, in blocks of about one layer each."""
     turn: int
-    """The first statement of the backward pass that uses a weight. The loss is between the last block and this one."""
+    """The first statement of the backward pass that uses a weight, else that calls a function.
+
+    The loss is between the last block and this one.
+    """
     prepared: frozenset[str]
     """Values that are weights in another form: both passes use them as weights."""
 
@@ -41,8 +44,9 @@ def training_step(module: Module, entry: Function) -> TrainingStep | None:
     weights = _weights(entry, forward if is_stated else None)
     used = [_used(statement, weights) for statement in entry.body]
     last = max((i for i in forward if used[i]), default=-1) if is_stated else _last_layer(entry, used)
-    turn = next((i for i in _again(entry, weights, used) if i > last), None)
-    if turn is None:
+    behind = [i for i in _again(entry, weights, used) if i > last and facts[i].phase != "optimizer"]
+    behind += [i for i, found in enumerate(facts) if found.phase in BACKWARD and isinstance(entry.body[i], Call)]
+    if not behind:
         return None
     used = used[: last + 1]
     layers = dict[int, int]()
@@ -54,7 +58,7 @@ def training_step(module: Module, entry: Function) -> TrainingStep | None:
         return None
     bounds = [0, *starts[1:], _last_layer(entry, used) + 1]
     prepared = weights.keys() - {param.name for param in entry.params}
-    return TrainingStep(tuple(range(a, b) for a, b in pairwise(bounds)), turn, frozenset(prepared))
+    return TrainingStep(tuple(range(a, b) for a, b in pairwise(bounds)), behind[0], frozenset(prepared))
 
 
 def _weights(entry: Function, forward: Sequence[int] | None) -> dict[str, bool]:
