@@ -78,6 +78,11 @@ class Provenance:
         """The facts of a statement."""
         return facts_of(context.function.body[index]).within(context.facts)
 
+    def of_entry(self) -> list[Facts]:
+        """By statement of the entry function: its facts, and of a call those of all that it runs."""
+        own = enumerate(self.entry.function.body)
+        return [self.called(self.entry, i).facts if isinstance(s, Call) else self.facts(self.entry, i) for i, s in own]
+
 
 @dataclass(frozen=True, slots=True)
 class Context:

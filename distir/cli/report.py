@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from distir.analysis.kinds import KINDS
 from distir.cli.output import table
 from distir.cli.simulating import ChosenHardware
 from distir.cost import StepCost, show_bytes, show_seconds
@@ -19,7 +20,7 @@ from distir.cost.process import Overhead
 from distir.ir import Site
 from distir.simulate import Event, Simulation, Wait
 from distir.simulate.body import runs
-from distir.simulate.composition import KINDS, compositions
+from distir.simulate.composition import compositions
 from distir.simulate.effects import Effect
 from distir.simulate.timeline import MOST_FOLLOWED
 

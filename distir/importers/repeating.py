@@ -15,7 +15,8 @@ from itertools import groupby
 from typing import Any, cast
 
 from distir.importers.core import Imported, Weight
-from distir.ir import Arg, Call, Function, Param, Statement, names, operands, results
+from distir.ir import Arg, Call, Facts, Function, Param, Statement, names, operands, results
+from distir.ir.rewrite import facts_of, stated_with
 from distir.transform.operands import with_operands
 
 WORTHWHILE = 3
@@ -146,12 +147,22 @@ def _stretched(main: Function, stack: Stack) -> Function:
         before = dict(zip(chain[like - 1].results, chain[index - 1].results, strict=True))
         args = tuple(_moved(arg, before, params, like, index) for arg in chain[like].args)
         given = tuple(_fresh(name, used) for name in chain[like].results)
-        chain.append(replace(chain[like], results=given, args=args))
+        chain.append(replace(chain[like], results=given, args=args, facts=_further(chain[index - 1].facts, 1)))
     if len(chain[-1].results) != len(calls[last].results):
         raise Unlike
     ends = dict(zip(calls[last].results, chain[-1].results, strict=True))
-    rest = [_renamed(statement, ends) for statement in body[end + 1 :]]
+    more = len(stack.kinds) - stack.shown
+    rest = [_behind(_renamed(statement, ends), more) for statement in body[end + 1 :]]
     return replace(main, params=params.all(), body=(*body[: end + 1], *chain[stack.shown :], *rest))
+
+
+def _behind(statement: Statement, layers: int) -> Statement:
+    """A statement behind so many layers more."""
+    return stated_with(statement, _further(facts_of(statement), layers))
+
+
+def _further(facts: Facts, layers: int) -> Facts:
+    return replace(facts, layer=facts.layer + layers) if facts.layer else facts
 
 
 def _calls(main: Function, stack: Stack) -> list[Call]:

@@ -29,6 +29,10 @@ POINTWISE = frozenset({"RotaryEmbedding", "MSELossGrad", "Trilu", "Dropout", "Dr
 KEEP_PLACES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
 """Views whose elements are in the order of their operand's."""
 
+NORMS = ("LayerNormalization", "RMSNormalization")
+FROM_AXIS_ON = frozenset((*NORMS, *(f"{op}Grad" for op in NORMS)))
+"""Ops whose rows are along all dimensions from `axis` on."""
+
 SUMS = frozenset({"ReduceTo", "SquaredNorm"})
 SCANS = frozenset({"CumSum", "TopK", "ArgMax", "ArgMin", "ScatterElements"})
 """Ops that no loop over independent elements or rows computes."""

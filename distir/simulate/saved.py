@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from distir.analysis.kinds import CACHES, kind_of
 from distir.ir import HOST, types
 from distir.ir.roles import is_held
 from distir.ops import type_of
-from distir.simulate.composition import CACHES, kind_of
 from distir.simulate.simulation import Simulation
 
 

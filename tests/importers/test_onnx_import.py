@@ -48,7 +48,8 @@ def test_equal_layers_are_one_function_called_for_each(tmp_path, layers):
     module = imported(tmp_path, proto)
     assert len(module.functions) == 2
     layer, main = module.functions.values()
-    assert sum(getattr(s, "function", None) == layer.name for s in main.body) == layers
+    calls = [s for s in main.body if getattr(s, "function", None) == layer.name]
+    assert [call.facts.layer for call in calls] == [*range(1, layers + 1)]
     assert layer.name == "h"
     assert [p.name for p in layer.params] == ["x", "scale", "shift", "up", "down"]
     assert_agrees(module, proto, {"x": weight(4, 8, seed=99)})

@@ -5,8 +5,9 @@ from itertools import pairwise
 import pytest
 
 import distir
+from distir.analysis.kinds import KINDS
 from distir.models import mlp
-from distir.simulate.composition import KINDS, compositions
+from distir.simulate.composition import compositions
 from distir.transform import transform
 
 LAYERS, WIDTH = 4, 64

@@ -10,10 +10,11 @@ from thorough import most_examples
 
 from distir import models
 from distir.analysis import check
+from distir.analysis.kinds import KINDS, TEMPORARY, ValueKinds
 from distir.cost.host import Host
 from distir.simulate import curves as made
 from distir.simulate import simulate
-from distir.simulate.composition import KINDS, TEMPORARY, ValueKinds, compositions, curves, highest
+from distir.simulate.composition import compositions, curves, highest
 from distir.simulate.effects import to_seconds
 from distir.simulate.page.answers import memory_of
 from distir.transform import transform

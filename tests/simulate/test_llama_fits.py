@@ -4,9 +4,10 @@ from functools import lru_cache
 
 import pytest
 
+from distir.analysis.kinds import STATE, WEIGHTS
 from distir.models import named
 from distir.simulate import simulate
-from distir.simulate.composition import STATE, WEIGHTS, compositions
+from distir.simulate.composition import compositions
 from distir.transform import transform
 
 PUBLISHED = 88_476_326_298

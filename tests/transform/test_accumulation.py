@@ -2,10 +2,11 @@
 
 import pytest
 
+from distir.analysis.kinds import GRADIENTS, WEIGHTS
 from distir.ir import types
 from distir.models import mlp
 from distir.simulate import simulate
-from distir.simulate.composition import GRADIENTS, WEIGHTS, compositions
+from distir.simulate.composition import compositions
 from distir.transform import StepError, transform, verify
 
 

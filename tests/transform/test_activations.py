@@ -8,9 +8,10 @@ from functools import lru_cache
 
 import pytest
 
+from distir.analysis.kinds import ACTIVATIONS
 from distir.models import gpt2
 from distir.simulate import simulate
-from distir.simulate.composition import ACTIVATIONS, compositions
+from distir.simulate.composition import compositions
 from distir.transform import transform
 
 SIZES = [(16, 512, 1024, 64), (16, 1024, 1024, 32), (32, 512, 2048, 128), (8, 2048, 512, 8)]

@@ -1,6 +1,7 @@
 """Checkpointing: results stay, memory falls, time rises, and the paper's listing comes out."""
 
 import re
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -10,8 +11,9 @@ from sharding_samples import EXAMPLES, VIT, assert_same, llama, mlp_with_tuples,
 from thorough import most_examples
 
 import distir
+from distir.analysis.provenance import without_facts
 from distir.diagnostics import ProgramError
-from distir.ir import Call
+from distir.ir import Apply, Call
 from distir.models import gpt2, mlp
 from distir.simulate import simulate
 from distir.transform import StepError, transform
@@ -320,3 +322,49 @@ def test_gradients_of_a_checkpointed_pipeline_are_summed_over_replicas_once():
         sums = [s for f in made for s in f.body if getattr(s, "op", None) == "MPIAllreduce"]
         assert len(sums) == weights + 1, "the loss too"
         assert_same(module, steps(made, "zero=2"))
+
+
+@pytest.mark.parametrize("words", [("checkpoint=1",), ("checkpoint=2",), ("offload=activations",)], ids=" ".join)
+@pytest.mark.parametrize("name", KEEPING)
+def test_what_is_recomputed_does_not_depend_on_what_was_stated(name, words):
+    """Layers that are functions are found without facts."""
+    stated = MODELS[name]()
+    bare = without_facts(stated)
+    assert without_facts(transform(bare, *words)) == without_facts(transform(stated, *words))
+
+
+def test_blocks_of_a_program_without_functions_are_its_layers():
+    """Where layers are stated; else each matrix is one."""
+    module = transform(small_gpt2(layers=4, positions=5), "grad", optimizer="adam")
+    found = transform(transform(module, "inline"), "checkpoint=2")
+    norms = (s for s in found.entry().body if isinstance(s, Apply) and s.op == "LayerNormalization")
+    ran = Counter((s.facts.phase, s.facts.layer) for s in norms)
+    assert ran["forward", 2] == ran["backward", 2] > 0  # recomputed in the second pass, with the first layer
+    assert_same(module, found)
+
+
+def test_of_blocks_that_are_recomputed_the_inputs_are_offloaded():
+    """The second and the third block's; the first one computes its own, and the last one's are needed at once."""
+    module = steps(transform(small_gpt2(layers=4, positions=5), "grad"), "checkpoint=1", "offload=activations")
+    assert sum(isinstance(s, Apply) and s.op == "Offload" for s in module.entry().body) == 2
+
+
+def test_a_backward_pass_without_gradient_ops_uses_weights_again():
+    """As of frameworks that differentiate to plain ops."""
+    text = """
+        func @main(%w1: Tensor[Float64, (4, 4), 1] {param}, %w2: Tensor[Float64, (4, 4), 1] {param},
+                   %x: Tensor[Float64, (2, 4), 1] {batch = 0}) {
+          %1 = MatMul(%x, %w1)
+          %2 = Tanh(%1)
+          %3 = MatMul(%2, %w2)
+          %4 = Transpose(%w2)
+          %5 = MatMul(%3, %4)
+          %6 = Mul(%2, %5)
+          %7 = Transpose(%x)
+          %8 = MatMul(%7, %6)
+          return %3, %8
+        }"""
+    module = distir.parse(text)
+    found = steps(module, "checkpoint=2")
+    assert sum(isinstance(s, Apply) and s.op == "Tanh" for s in found.entry().body) == 2
+    assert_same(module, found)

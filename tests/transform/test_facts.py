@@ -32,7 +32,7 @@ PLANS = {
     "overlap": ("dp=2", "zero=3", "overlap"),
     "overlap tp": ("tp=2", "overlap"),
     "overlap pp": ("dtp=2,2,2", "microbatches=4", "overlap"),
-    "offload": ("checkpoint=2", "offload=activations"),
+    "offload": ("checkpoint=products", "offload=activations"),
     "optimizer": ("offload=optimizer",),
     "cp": ("cp=2",),
     "inline": ("inline", "cse", "dce", "fold"),

@@ -1,5 +1,6 @@
 """Collectives of layers beside what passes of another microbatch compute."""
 
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from distir.ir import Apply
 from distir.models.catalogue import program
 from distir.models.published import PUBLISHED, resized
 from distir.simulate import simulate
+from distir.simulate.trace import placing_of
 from distir.transform import listening, transform, verify
 
 SLOW_LINKS = str(Path(__file__).parent / "slow_links.toml")
@@ -62,6 +64,23 @@ def test_layers_of_two_microbatches_take_turns_and_hide_more(name, steps):
     assert any(f.name.count("LlamaDecoderLayer") == 2 for f in after)
     took = [simulate(m, SLOW_LINKS).latency_s for m in (after, before)]
     assert took[0] < took[1]
+
+
+def works(module):
+    """By phase, layer and microbatch: the FLOPs of products and attention."""
+    simulation, found = simulate(module, SLOW_LINKS), Counter()
+    placing = placing_of(simulation)
+    for event in simulation.timeline().events():
+        facts, work = placing(event), event.effect.work
+        if work.contractions:
+            found[facts.phase, facts.layer, facts.microbatch] += work.flops
+    return found
+
+
+@pytest.mark.parametrize(("name", "steps"), TURNS)
+def test_each_of_two_layers_keeps_its_number_and_its_microbatch(name, steps):
+    before, after, _ = overlapped(name, steps)
+    assert works(after) == works(before)
 
 
 def test_it_is_done_only_where_it_is_named():

@@ -6,11 +6,12 @@ import pytest
 from sharding_samples import assert_same, llama, small_gpt2
 
 import distir
+from distir.analysis.kinds import ACTIVATIONS
 from distir.diagnostics import ProgramError
 from distir.ir import Apply, Call
 from distir.models import gpt2, mlp
 from distir.simulate import simulate
-from distir.simulate.composition import ACTIVATIONS, compositions
+from distir.simulate.composition import compositions
 from distir.transform import StepError, transform
 from distir.transform.steps import listening
 

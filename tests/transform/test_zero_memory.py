@@ -4,9 +4,10 @@ import pytest
 from oracle import oracle
 from sharding_samples import assert_same, small_gpt2
 
+from distir.analysis.kinds import ACTIVATIONS, STATE, WEIGHTS
 from distir.models import gpt2
 from distir.simulate import simulate
-from distir.simulate.composition import ACTIVATIONS, STATE, WEIGHTS, compositions
+from distir.simulate.composition import compositions
 from distir.transform import transform
 
 DEVICES = 4

@@ -6,8 +6,9 @@ What connects a block with the outside becomes parameters and results, so a call
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from distir.importers.names import value_name
@@ -17,6 +18,7 @@ from distir.ir import (
     Apply,
     Arg,
     Call,
+    Facts,
     Function,
     Statement,
     TensorType,
@@ -28,6 +30,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ir.dataflow import uses
+from distir.ir.rewrite import facts_of, shared, stated_with
 
 Scopes = Mapping[str, tuple[tuple[str, str], ...]]
 """For results: the modules that they were computed in, from the outermost, as names and classes."""
@@ -83,8 +86,10 @@ def replaced(
     occurrences = [body[s : s + length] for s in block.starts]
     taken = _taken(occurrences)
     given = _given(function, block)
-    inner = _inner(name, stated, occurrences, taken, given, prefix)
-    calls = dict(zip(block.starts, _calls(name, occurrences, taken, given), strict=True))
+    short = _shortening(occurrences, prefix)
+    inside, around = shared([[*map(facts_of, occurrence)] for occurrence in occurrences])
+    inner = _inner(name, stated, [*map(stated_with, occurrences[0], inside)], taken, given, short)
+    calls = dict(zip(block.starts, _calls(name, occurrences, taken, given, around), strict=True))
     covered = {i for s in block.starts for i in range(s, s + length)}
     statements = [calls.get(i, s) for i, s in enumerate(body) if i in calls or i not in covered]
     return inner, Function(function.name, function.params, tuple(statements), function.result_types)
@@ -116,24 +121,23 @@ def _given(function: Function, block: OutlinedBlock) -> list[tuple[int, int]]:
 def _inner(
     name: str,
     stated: Mapping[str, Type],
-    occurrences: Sequence[Sequence[Statement]],
+    first: Sequence[Statement],
     taken: list[tuple[str, ...]],
     given: list[tuple[int, int]],
-    prefix: str,
+    short: Callable[[tuple[str, ...]], str],
 ) -> Function:
     f = FunctionBuilder(name)
     mapping = {DISCARD: DISCARD}
-    short = _shortening(occurrences, prefix)
     for used in taken:
         mapping[used[0]] = f.param(short(used), _shared_type([stated.get(n, types.UNKNOWN) for n in used]))
-    for statement in occurrences[0]:
+    for statement in first:
         args = _mapped(operands(statement), mapping)
         rs = tuple(f.fresh(short((r,))) if r else DISCARD for r in results(statement))
         mapping.update(zip(results(statement), rs, strict=True))
         mapping[DISCARD] = DISCARD
         if isinstance(statement, (Apply, Call)):
             f.body.append(replace(statement, results=rs, args=args))
-    return f.returns(*(mapping[results(occurrences[0][i])[k]] for i, k in given))
+    return f.returns(*(mapping[results(first[i])[k]] for i, k in given))
 
 
 def _calls(
@@ -141,10 +145,21 @@ def _calls(
     occurrences: Sequence[Sequence[Statement]],
     taken: list[tuple[str, ...]],
     given: list[tuple[int, int]],
+    facts: Sequence[Facts],
 ) -> Iterable[Call]:
     for number, occurrence in enumerate(occurrences):
         rs = tuple(results(occurrence[i])[k] for i, k in given)
-        yield Call(rs, name, tuple(used[number] for used in taken))
+        yield Call(rs, name, tuple(used[number] for used in taken), facts=facts[number])
+
+
+def with_layers(function: Function, layers: Iterable[Function]) -> Function:
+    """The function, whose calls of `layers` state which layer each of them is, in their order."""
+    names, number = {layer.name for layer in layers}, count(1)
+    body = (
+        replace(s, facts=replace(s.facts, layer=next(number))) if isinstance(s, Call) and s.function in names else s
+        for s in function.body
+    )
+    return replace(function, body=tuple(body))
 
 
 def _mapped(args: Iterable[Arg], mapping: Mapping[str, str]) -> tuple[Arg, ...]:
@@ -161,7 +176,7 @@ def _shared_type(stated: Sequence[Type]) -> Type:
     return TensorType(found.dtype, found.shape, device, found.offloaded) if plain else types.UNKNOWN
 
 
-def _shortening(occurrences: Sequence[Sequence[Statement]], prefix: str) -> Any:
+def _shortening(occurrences: Sequence[Sequence[Statement]], prefix: str) -> Callable[[tuple[str, ...]], str]:
     """From names to names without what tells one occurrence from another: `h.0.attn.Add` is `attn.Add`."""
     prefix = prefix or _common_prefix(occurrences)
 

@@ -2,7 +2,7 @@
 
 A *layer* is an entry of a list of modules in which several are of one class (`model.layers.3`). What a layer computes
 that its weights take no part in, and that other layers use, is computed before the layers. Layers that do the same are
-calls of one function, named after their class.
+calls of one function, named after their class. Calls state which layer they are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from distir.importers.outlining.blocks import OutlinedBlock, Scopes, fresh_name, labels_of, replaced, wiring
+from distir.importers.outlining.blocks import (
+    OutlinedBlock,
+    Scopes,
+    fresh_name,
+    labels_of,
+    replaced,
+    wiring,
+    with_layers,
+)
 from distir.ir import Apply, Function, Statement, Type, names, operands, results
 
 SHORTEST = 4
@@ -57,7 +65,7 @@ def layers_outlined(
         name = fresh_name(layers[0].cls, used)
         inner, function = replaced(function, block, name, stated, f"{layers[0].path}.")
         made.append(inner)
-    return tuple(made), function
+    return tuple(made), with_layers(function, made)
 
 
 def _owners(body: Sequence[Statement], scopes: Scopes) -> Owners:

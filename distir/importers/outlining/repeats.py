@@ -3,7 +3,8 @@
 A block is a run of statements that occurs in a program several times: the same ops with the same attributes and
 literals, connected in the same way inside. What connects it with the outside becomes parameters and results, so a call
 means what the block meant. Blocks are found among runs that repeat at once, one after the other; the period that saves
-the most statements is taken first, and cut where the fewest values cross. Knows no format of models.
+the most statements is taken first, and cut where the fewest values cross. Blocks each of which is made of the one
+before are layers, and their calls state which. Knows no format of models.
 """
 
 from __future__ import annotations
@@ -12,8 +13,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from distir.importers.names import value_name
-from distir.importers.outlining.blocks import OutlinedBlock, Scopes, fresh_name, labels_of, replaced, wiring
-from distir.ir import Apply, Function, Statement, Type, names, operands, results
+from distir.importers.outlining.blocks import (
+    OutlinedBlock,
+    Scopes,
+    fresh_name,
+    labels_of,
+    replaced,
+    wiring,
+    with_layers,
+)
+from distir.ir import Apply, Call, Function, Statement, Type, names, operands, results
+from distir.ir.rewrite import facts_of
 
 SHORTEST = 4
 """Ops of the shortest block that is worth a function, and statements that it must save at least."""
@@ -36,7 +46,22 @@ def repeats_outlined(
         name = fresh_name(_named(function, block, scopes or {}), used)
         inner, function = replaced(function, block, name, stated or {})
         made.append(inner)
-    return tuple(made), function
+    return tuple(made), with_layers(function, made) if _are_layers(function, made) else function
+
+
+def _are_layers(function: Function, blocks: Iterable[Function]) -> bool:
+    """Whether calls of blocks are layers: no layers are stated, and each call takes only what the one before gives."""
+    called, calls = {block.name for block in blocks}, 0
+    origins: dict[str, set[int]] = {}
+    for statement in function.body:
+        found = set[int]().union(*(origins.get(name, ()) for name in names(operands(statement))))
+        if isinstance(statement, Call) and statement.function in called:
+            if found != ({calls} if calls else set()):
+                return False
+            calls += 1
+            found = {calls}
+        origins |= dict.fromkeys(results(statement), found)
+    return calls > 1 and not any(facts_of(statement).layer for statement in function.body)
 
 
 def _find(function: Function) -> OutlinedBlock | None:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from distir.analysis.kinds import KINDS
 from distir.diagnostics import Span
 from distir.ir import Site
-from distir.simulate.composition import KINDS, compositions, curves, highest
+from distir.simulate.composition import compositions, curves, highest
 from distir.simulate.curves import Moment, TooManyRuns
 from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.page.blocks import BarFacts, BarKind, BlockTable, Origin, bar_facts, blocks_of

@@ -51,12 +51,12 @@ def checkpoint(
 ) -> Module:
     """Activation recomputation in a training step: drop activations, and recompute them as late as possible.
 
-    `full` saves the inputs of each block (a call of a function that uses weights) and recomputes everything inside; a
-    number, such as `checkpoint=4`, saves only the inputs of groups of so many blocks. `selective` recomputes the
-    attention core alone: scores, mask, softmax, dropout, which take memory with the square of the sequence's length.
-    `products` saves results of attention and of every other matrix product of a block, the first one included, and
-    recomputes all else inside, as torchtitan's selective checkpointing by operator does. `layers=8` applies any of
-    these to the first 8 blocks, and the others save what they did.
+    `full` saves the inputs of each block (a layer that is stated, else a call that uses weights) and recomputes the
+    rest; a number, such as `checkpoint=4`, saves only the inputs of groups of so many blocks. `selective` recomputes
+    the attention core alone: scores, mask, softmax, dropout, which take memory with the square of the sequence's
+    length. `products` saves results of attention and of every other matrix product of a block, the first one
+    included, and recomputes all else inside, as torchtitan's selective checkpointing by operator does. `layers=8`
+    applies any of these to the first 8 blocks, and the others save what they did.
 
     `checkpoint=selective modules=layernorm,moe_act` recomputes parts of layers, as Megatron Core names them:
     `core_attn` (attention that is one op runs again, too), `layernorm` (normalised inputs of attention and feed-forward

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from distir.ir import HOST, Apply, Dim, TensorType, Type, dims
 from distir.ops import OPS, bind
-from distir.ops.loops import LOSSES, Kind, kind_of, rows_of
+from distir.ops.loops import FROM_AXIS_ON, LOSSES, Kind, kind_of, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def part_of(statement: Apply, operands: Sequence[Type | None], results: Sequence
     if "axis" in op.attributes:
         stated = bind(op, statement.attrs).get("axis")
         axis = (stated if isinstance(stated, int) else -1) % len(shape)
-    trailing = op.family == "norm" or "Normalization" in op.name
+    trailing = op.name in FROM_AXIS_ON
     rows = dims.product(shape[:axis] if trailing else (*shape[:axis], *shape[axis + 1 :]))
     return None if rows is None else KernelPart(kind, whole, rows, inner=trailing or axis == len(shape) - 1)
 

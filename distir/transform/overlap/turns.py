@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, zip_longest
+from itertools import chain, count, islice, zip_longest
 
 from distir.analysis import Instance, State
 from distir.cost import show_seconds
@@ -34,7 +34,7 @@ from distir.ir import (
 from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import stating
+from distir.ir.rewrite import facts_of, shared, stated_with
 from distir.ops import OPS, Value, type_of
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
@@ -93,7 +93,9 @@ class _Turns:
     """Whether a pass is joined with another one of the same direction, not with the opposite one."""
     count: int = 0
     states: Mapping[str, State] = field(default_factory=dict[str, State])
-    joined: dict[tuple[str, ...], Function] = field(default_factory=dict[tuple[str, ...], Function])
+    joined: dict[tuple[str, str, Facts, Facts], Function] = field(
+        default_factory=dict[tuple[str, str, Facts, Facts], Function]
+    )
 
     def __post_init__(self) -> None:
         self.backward: dict[str, bool] = {}
@@ -156,13 +158,8 @@ class _Turns:
             waiting.takes(other)
             call = body[other]
             assert isinstance(call, Call)
-            name = self._joint(statement, call, around)
-            yield Call((*statement.results, *call.results), name, (*statement.args, *call.args))
-
-    def _facts(self, call: Call) -> Facts:
-        """The facts of what a call runs, as its function states them; a joined one states those of its statements."""
-        function = self.module.functions.get(call.function)
-        return NO_FACTS if function is None else function.facts
+            name, facts = self._joint(statement, call, around)
+            yield Call((*statement.results, *call.results), name, (*statement.args, *call.args), facts=facts)
 
     def _partner(
         self, at: int, call: Call, waiting: _Waiting, instance: Instance | None
@@ -184,25 +181,35 @@ class _Turns:
                 return place, before
         return None
 
-    def _joint(self, statement: Call, call: Call, around: Facts) -> str:
-        """The name of the function that alternates the functions of two calls. `around`: facts of what calls them."""
+    def _joint(self, statement: Call, call: Call, around: Facts) -> tuple[str, Facts]:
+        """The function that alternates the functions of two calls, and the facts of its call.
+
+        `around`: facts of what calls them. Microbatches and layers of both count on from those of the call.
+        """
         one, other = statement.function, call.function
-        phases = [self._facts(each).within(each.facts).within(around).phase for each in (statement, call)]
-        key = (one, other, *phases)
+        (first, second), (facts,) = shared([[statement.facts, call.facts]])
+        own = self._stated(one, first, around), self._stated(other, second, around)
+        key = (one, other, *own)
         if key not in self.joined:
-            name = f"{one}.{other}"
-            while name in {*self.module.functions, *(made.name for made in self.joined.values())}:
-                name += "_1"
-            first, second = (
-                _Layer.of(self.module.functions[each], self.states[each], self.stream) for each in (one, other)
-            )
-            made = in_turns(name, first, second, phases)
+            taken = {*self.module.functions, *(made.name for made in self.joined.values())}
+            hint = f"{one}.{other}"
+            name = next(n for n in chain([hint], (f"{hint}_{i}" for i in count(1))) if n not in taken)
+            made = in_turns(name, self._layer(one), self._layer(other), own)
             if not (one in self.layers and other in self.layers):
                 made = replace(made, body=tuple(self._body(made.body, None)))
             else:
                 self.count += 1
             self.joined[key] = made
-        return self.joined[key].name
+        return self.joined[key].name, facts
+
+    def _layer(self, name: str) -> _Layer:
+        return _Layer.of(self.module.functions[name], self.states[name], self.stream)
+
+    def _stated(self, function: str, said: Facts, around: Facts) -> Facts:
+        """The facts of all that a joint of two functions runs of one: with the phase of what calls it."""
+        known = self.module.functions.get(function)  # a joined one states those of its statements
+        found = said if known is None else known.facts.within(said)
+        return replace(found, phase=found.within(around).phase)
 
 
 class _Waiting:
@@ -276,22 +283,25 @@ class _Layer:
         return cls(function, turns)
 
 
-def in_turns(name: str, one: _Layer, other: _Layer, phases: Sequence[str] = ("", "")) -> Function:
-    """A function that alternates two functions. `phases`: what is stated of the statements of each."""
+def in_turns(name: str, one: _Layer, other: _Layer, stated: tuple[Facts, Facts]) -> Function:
+    """A function that alternates two functions. `stated`: the facts of all statements of each."""
     taken = FunctionBuilder(name)
     params: list[Param] = []
     turns: list[list[list[Statement]]] = []
     returned: list[Arg] = []
-    for layer, phase in zip((one, _apart(other, one.function)), phases, strict=True):
+    for layer, facts in zip((one, _apart(other, one.function)), stated, strict=True):
         function, names = layer.function, {DISCARD: DISCARD}
         names.update((p.name, taken.fresh(p.name)) for p in function.params)
         names.update((n, taken.fresh(n)) for s in function.body for n in results(s) if n != DISCARD)
         params += [replace(p, name=names[p.name]) for p in function.params]
         returned += [_renamed(arg, names) for arg in function.returned]
-        facts = replace(function.facts, phase=phase)
-        turns.append([[_with_names(s, names) for s in stating(facts, turn)] for turn in layer.turns])
+        turns.append([[_with_names(_within(s, facts), names) for s in turn] for turn in layer.turns])
     body = [s for each in zip_longest(*turns, fillvalue=()) for turn in each for s in turn]
     return Function(name, tuple(params), (*body, Return(tuple(returned))))
+
+
+def _within(statement: Statement, facts: Facts) -> Statement:
+    return stated_with(statement, facts_of(statement).within(facts)) if facts else statement
 
 
 def _apart(layer: _Layer, other: Function) -> _Layer:

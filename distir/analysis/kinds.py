@@ -1,0 +1,175 @@
+"""What each value of a program is: a weight, a gradient, optimizer state, an activation, ….
+
+A parameter of the entry function is of the kind that its role says; copies of it, and what is gathered from it, are of
+the same kind. A gradient is an optimizer's operand, before and after it is summed over devices and microbatches. All
+else that a program computes is an activation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from distir.ir import Apply, Arg, Call, Function, Module, Param
+from distir.ir.calls import callees, callees_first
+from distir.ir.core import names
+from distir.ops import OPS
+
+WEIGHTS, BUFFERS, STATE, CACHES, INPUTS = "weights", "buffers", "optimizer state", "caches", "inputs"
+GRADIENTS, ACTIVATIONS, TEMPORARY = "gradients", "activations", "temporary"
+KINDS: tuple[str, ...] = (WEIGHTS, BUFFERS, STATE, CACHES, INPUTS, GRADIENTS, ACTIVATIONS, TEMPORARY)
+"""The kinds of values, in the order of listings; `temporary`: memory of an op while it runs."""
+
+ROLES = {"param": WEIGHTS, "buffer": BUFFERS, "state": STATE}
+
+MOVING = frozenset(("Flatten", "Slice", "Split", "Concat", "Cast", "CastGradient", "GroupPart", "GroupParts"))
+"""Ops whose results are what their operands are, beside views, communication, and copies to hosts and back."""
+
+SUMMING, SCALING = frozenset(("Add", "Sum", "Transpose")), frozenset(("Mul", "Div"))
+"""Ops that add gradients up, or turn them, and that may scale them by a number."""
+
+Place = tuple[str, str]
+"""A function and a value of it."""
+
+
+def kind_of(param: Param) -> str:
+    """The kind of an entry function's parameter, by its role. State with a batch is a cache, as of keys and values."""
+    if "state" in param.roles and "batch" in param.roles:
+        return CACHES
+    return next((kind for role, kind in ROLES.items() if role in param.roles), INPUTS)
+
+
+@dataclass
+class ValueKinds:
+    """The kind of each value of a program, in any call."""
+
+    module: Module
+    entry: Function
+    held: dict[Place, str] = field(default_factory=dict[Place, str])
+    gradients: set[Place] = field(default_factory=set[Place])
+
+    def __post_init__(self) -> None:
+        order = list(reversed(list(callees_first(self.module))))
+        given: dict[str, list[str | None]] = {f.name: [None] * len(f.params) for f in order}
+        given[self.entry.name] = [kind_of(p) for p in self.entry.params]
+        callers: dict[str, set[str]] = {}
+        for function in order:
+            for callee in callees(function):
+                callers.setdefault(callee, set()).add(function.name)
+        waiting = {function.name for function in order}
+        while waiting:  # arguments become known from callers to callees, results the other way: two sweeps, mostly
+            for function in (*order, *reversed(order)):
+                if function.name in waiting:
+                    waiting.discard(function.name)
+                    waiting |= self._forward(function, given, callers)
+        self._backward()
+
+    def of_parameter(self, name: str) -> str:
+        """The kind of a parameter of the entry function."""
+        return self.held.get((self.entry.name, name), INPUTS)
+
+    def of(self, function: str, name: str) -> str:
+        """The kind of a value that a statement of a function defines."""
+        place = function, name
+        return GRADIENTS if place in self.gradients else self.held.get(place, ACTIVATIONS)
+
+    def _forward(
+        self, function: Function, given: dict[str, list[str | None]], callers: Mapping[str, set[str]]
+    ) -> set[str]:
+        """Propagate kinds through a function. Returns the functions for which kinds changed."""
+        params = [p.name for p in function.params]
+        rho: dict[str, str | None] = dict(zip(params, given[function.name], strict=True))
+        changed: set[str] = set()
+        for statement in function.body:
+            if isinstance(statement, Call):
+                callee = self.module.functions[statement.function]
+                own = given[callee.name]
+                joined = [_joined({own[i], *_kinds(arg, rho)} - {None}) for i, arg in enumerate(statement.args)]
+                if joined != own:
+                    changed.add(callee.name)
+                    given[callee.name] = joined
+                for result, arg in zip(statement.results, callee.returned, strict=True):
+                    kinds = {self.held.get((callee.name, name)) for name in names((arg,))}
+                    rho[result] = _joined(kinds - {None})
+            elif isinstance(statement, Apply) and OPS[statement.op].family == "optimizer" and OPS[statement.op].inplace:
+                rho |= {result: _updated(statement, result) for result in statement.results}
+            elif isinstance(statement, Apply):
+                kinds = _kinds(_moved(statement), rho) or {ACTIVATIONS}
+                rho |= dict.fromkeys(statement.results, None if None in kinds else _joined(kinds))
+        found = {(function.name, name): kind for name, kind in rho.items() if kind is not None}
+        if any(self.held.get(place) != kind for place, kind in found.items()):
+            changed |= callers.get(function.name, set())
+            self.held |= found
+        return changed
+
+    def _backward(self) -> None:
+        """From the operands of optimizers to where the gradients come from."""
+        makers: dict[Place, Apply | Call] = {}
+        calls: dict[str, list[tuple[Function, Call]]] = {}
+        waiting: list[Place] = []
+        for function in self.module:
+            for statement in function.body:
+                if isinstance(statement, (Apply, Call)):
+                    makers |= dict.fromkeys([(function.name, result) for result in statement.results], statement)
+                if isinstance(statement, Call):
+                    calls.setdefault(statement.function, []).append((function, statement))
+                elif isinstance(statement, Apply) and _updates(statement):
+                    waiting += [(function.name, name) for name in names(statement.args[1:2])]
+        while waiting:
+            place = waiting.pop()
+            if place in self.gradients:
+                continue
+            self.gradients.add(place)
+            waiting += self._origins(place, makers, calls)
+
+    def _origins(
+        self,
+        place: Place,
+        makers: Mapping[Place, Apply | Call],
+        calls: Mapping[str, list[tuple[Function, Call]]],
+    ) -> list[Place]:
+        name, value = place
+        maker = makers.get(place)
+        if maker is None:
+            params = [p.name for p in self.module.functions[name].params]
+            given = [(f.name, call.args[params.index(value)]) for f, call in calls.get(name, ())]
+            return [(f, arg) for f, args in given for arg in names((args,))]
+        if isinstance(maker, Call):
+            callee = self.module.functions[maker.function]
+            returned = callee.returned[maker.results.index(value)]
+            return [(callee.name, arg) for arg in names((returned,))]
+        given = [(name, arg) for arg in names(maker.args)]
+        return given if moves(maker) or maker.op in SUMMING or (maker.op in SCALING and len(given) == 1) else []
+
+
+def _kinds(arg: Arg, rho: Mapping[str, str | None]) -> set[str | None]:
+    return {rho.get(name) for name in names((arg,))}
+
+
+def _joined(kinds: Collection[str | None]) -> str | None:
+    """The common kind of several values; None if none is known."""
+    return next(iter(kinds), None) if len(kinds) < 2 else ACTIVATIONS
+
+
+def _moved(statement: Apply) -> tuple[Arg, ...]:
+    """The operands that the results are, or are written to."""
+    if OPS[statement.op].family == "cache":
+        return statement.args[:1]
+    return statement.args if moves(statement) else ()
+
+
+def moves(statement: Apply) -> bool:
+    """Whether the results of a statement are what its operands are, elsewhere or in another form."""
+    op = OPS[statement.op]
+    return bool(op.view) or op.communication is not None or op.family == "offload" or op.name in MOVING
+
+
+def _updates(statement: Apply) -> bool:
+    return OPS[statement.op].family == "optimizer" and statement.op != "MovingAverage"
+
+
+def _updated(statement: Apply, name: str) -> str:
+    """The kind of an optimizer's result."""
+    if statement.op == "MovingAverage":
+        return BUFFERS
+    return WEIGHTS if name == statement.results[0] else STATE
