@@ -1,16 +1,18 @@
 """Use-def chains of a function's body: the statement that defines a value, and those that use it, by index.
 
-A function never changes, and several passes over it ask in turn: the chains of those last asked for are kept.
+A function never changes, and several passes over it ask in turn: the chains of those last asked for are kept. `Chains`
+follow the edits of a body that does.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, TypeVar
 
-from distir.ir.core import DISCARD, Function, names, operands, results
+from distir.ir.core import DISCARD, Broken, Function, Statement, names, operands, results
 
 T = TypeVar("T")
 
@@ -61,8 +63,55 @@ def _uses(function: Function) -> Mapping[str, Sequence[int]]:
     return found
 
 
+def _makers(function: Function) -> Mapping[str, Statement]:
+    return {name: statement for statement in function.body for name in results(statement) if name != DISCARD}
+
+
 definitions = _Kept(_definitions)
 """By value of a function: the index of the statement that defines it. Parameters have none."""
 
 uses = _Kept(_uses)
 """By value of a function: the indices of the statements that use it, each once, in order; the `return` included."""
+
+makers = _Kept(_makers)
+"""By value of a function: the statement that defines it. Parameters have none."""
+
+
+@dataclass(slots=True)
+class Chains:
+    """Use-def chains of a body under edit, by number of a statement.
+
+    `made`: by value, the statement that defines it; `used`: by value, those that use it, each once, in no order.
+    """
+
+    made: dict[str, int]
+    used: dict[str, Collection[int]]
+
+    @classmethod
+    def of(cls, body: Iterable[tuple[int, Statement]]) -> Chains:
+        """The chains of numbered statements."""
+        chains = cls({}, {})
+        for number, statement in body:
+            chains.change(number, Broken(), statement)
+        return chains
+
+    @classmethod
+    def of_function(cls, function: Function) -> Chains:
+        """The chains of a function, whose statements have their indices as numbers."""
+        return cls(dict(definitions(function)), dict(uses(function)))
+
+    def change(self, number: int, before: Statement, after: Statement) -> None:
+        """Follow the edit of a statement; `Broken()` is none."""
+        old, new = set(names(operands(before))), set(names(operands(after)))
+        for name in old ^ new:
+            users = self.used.get(name)
+            if not isinstance(users, dict):  # as `uses` has it, until an edit concerns it
+                self.used[name] = users = dict.fromkeys(users or ())
+            if name in new:
+                users[number] = None
+            else:
+                del users[number]
+        for name in results(before):
+            if self.made.get(name) == number:
+                del self.made[name]
+        self.made.update((name, number) for name in results(after) if name != DISCARD)
