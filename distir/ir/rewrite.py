@@ -111,8 +111,9 @@ class Rewriter:
     def rename(self, instead: Mapping[str, Arg], *numbers: int) -> None:
         """Let statements use other values instead of these: those of the numbers, or all that use them."""
         used = self._chains.used if not numbers else {}
-        for number in numbers or sorted({user for name in instead for user in used.get(name, ())}):
-            self.replace(number, with_operands(self._statements[number], instead))
+        for number in numbers or {user for name in instead for user in used.get(name, ())}:
+            if number not in self._gone:
+                self.replace(number, with_operands(self._statements[number], instead))
 
     def returns(self, args: Iterable[Arg]) -> None:
         """Let the function return these values."""

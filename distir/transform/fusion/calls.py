@@ -35,15 +35,14 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.dataflow import definitions, uses
-from distir.ir.rewrite import facts_of, stated_with
+from distir.ir.dataflow import definitions, makers, uses
+from distir.ir.rewrite import Rewriter, facts_of, stated_with, with_operands
 from distir.ops import type_of
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
 from distir.transform.fusion.accumulation import Accumulation, accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.groups import Grouping, placed_part
 from distir.transform.fusion.kernels import name_of
-from distir.transform.operands import with_operands
 from distir.transform.orphans import without_orphans
 
 MOVABLE = frozenset({"pointwise", "view", "move"})
@@ -76,9 +75,7 @@ class _Variants:
 
     def __post_init__(self) -> None:
         self.functions = dict(self.module.functions)
-        self.taken = FunctionBuilder("")
-        for name in self.functions:
-            self.taken.fresh(name)
+        self.taken = namer(self.module)
 
     def module_of_used(self) -> Module:
         """The module without functions that are no longer called; variants follow their originals."""
@@ -97,21 +94,9 @@ class _Variants:
         return name
 
 
-class _Mentions:
-    """The use-def chains of a function."""
-
-    def __init__(self, function: Function) -> None:
-        self.function = function
-        self.uses = uses(function)
-        self.maker = definitions(function)
-
-
 @dataclass
 class _Sums(_Variants):
     """Moves sums of gradients into the functions that compute their terms."""
-
-    mentions: dict[str, _Mentions] = field(default_factory=dict[str, "_Mentions"])
-    """By function."""
 
     def done(self) -> Module:
         waiting = [name for name, function in self.functions.items() if not function.kernel]
@@ -121,30 +106,22 @@ class _Sums(_Variants):
             waiting += list(self.functions)[known:]
         return self.module_of_used() if len(self.functions) > len(self.module.functions) else self.module
 
-    def _mentions(self, name: str) -> _Mentions:
-        found = self.mentions.get(name)
-        if found is None or found.function is not self.functions[name]:
-            found = self.mentions[name] = _Mentions(self.functions[name])
-        return found
-
     def _moved(self, function: Function) -> Function:
-        used, maker = self._mentions(function.name).uses, self._mentions(function.name).maker
-        body: list[Statement | None] = list(function.body)
-        for index, call in enumerate(function.body):
+        edit, used, made = Rewriter(function), uses(function), definitions(function)
+        for index, call in edit:
             if not isinstance(call, Call) or self.functions[call.function].kernel:
                 continue
             moved: dict[int, Accumulation] = {}
             for number, name in enumerate(call.results):
                 found = accumulation_of(name, "", function.body, used) if name != DISCARD else None
-                if found is None or maker.get(found.so_far, -1) >= index:
+                if found is None or made.get(found.so_far, -1) >= index:
                     continue
                 if self._is_weight_gradient(call.function, number):
                     moved[number] = found
             if moved:
-                body[index] = self._called(call, moved, function.body)
-                for i in (i for found in moved.values() for i in found.chain):
-                    body[i] = None
-        return function if None not in body else replace(function, body=tuple(s for s in body if s is not None))
+                edit.replace(index, self._called(call, moved, function.body))
+                edit.erase(*(i for found in moved.values() for i in found.chain))
+        return edit.done()
 
     def _is_weight_gradient(self, name: str, number: int) -> bool:
         """Whether a function computes a result by a product that can accumulate, and does not use it otherwise."""
@@ -153,9 +130,7 @@ class _Sums(_Variants):
             returned = function.returned[number]
             if function.kernel or not isinstance(returned, str):
                 return False
-            mentions = self._mentions(name)
-            used = mentions.uses.get(returned, ())
-            made = function.body[mentions.maker[returned]] if returned in mentions.maker else None
+            used, made = uses(function).get(returned, ()), makers(function).get(returned)
             if len(used) > 1 or function.returned.count(returned) > 1 or not isinstance(made, (Apply, Call)):
                 return False
             if isinstance(made, Apply):
