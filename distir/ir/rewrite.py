@@ -93,7 +93,7 @@ class Rewriter:
         self._insert(self._before, -1, number, statements, facts)
 
     def behind(self, number: int, *statements: Statement, facts: Facts | None = None) -> None:
-        """Insert statements behind one, and behind those inserted there earlier."""
+        """Insert statements behind one, and behind those inserted there earlier; behind -1, at the start."""
         self._insert(self._behind, 1, number, statements, facts)
 
     def replace(self, number: int, *statements: Statement) -> None:
@@ -158,6 +158,8 @@ class Rewriter:
 
     def _numbers(self) -> list[int]:
         order: list[int] = []
+        for each in self._behind.get(-1, ()):
+            self._around(each, order)
         for number in range(len(self.function.body)):
             self._around(number, order)
         return order

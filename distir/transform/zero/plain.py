@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from distir.ir import Apply, Function, Return, names
+from distir.ir import Apply, Function, names
 from distir.ir.dataflow import makers, uses
 from distir.ir.rewrite import Rewriter
-from distir.transform.dead_code import live
+from distir.transform.dead_code import pruned
 from distir.transform.steps import tell
 from distir.transform.zero.groups import SUMS, takes_norm, updated_by
 
@@ -27,9 +27,7 @@ def without_buckets(entry: Function) -> Function:
             edit.replace(index, *sums)
             edit.erase(*unpacking)
     changed = edit.done()
-    if changed is entry:
-        return entry
-    return replace(entry, body=(*live(changed.body[:-1], names(entry.returned)), Return(entry.returned)))
+    return entry if changed is entry else pruned(changed)
 
 
 def _opened(entry: Function, reduce: Apply) -> tuple[list[Apply], set[int]] | None:
