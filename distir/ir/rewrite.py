@@ -64,6 +64,11 @@ class Rewriter:
 
     # Reading: the statements as they are by now.
 
+    @property
+    def end(self) -> int:
+        """The number of the `return`."""
+        return len(self.function.body) - 1
+
     def __iter__(self) -> Iterator[tuple[int, Statement]]:
         """The statements in order, with their numbers; without those that are inserted meanwhile."""
         for number in self._numbers():
@@ -117,7 +122,7 @@ class Rewriter:
 
     def returns(self, args: Iterable[Arg]) -> None:
         """Let the function return these values."""
-        self.replace(len(self.function.body) - 1, Return(tuple(args)))
+        self.replace(self.end, Return(tuple(args)))
 
     def done(self, **changes: Any) -> Function:
         """The function with its edits, and with other fields; the same one where nothing is changed.
