@@ -7,12 +7,12 @@ follow the edits of a body that does.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, TypeVar
 
-from distir.ir.core import DISCARD, Broken, Function, Statement, names, operands, results
+from distir.ir.core import DISCARD, Arg, Function, Statement, names, operands, results
 
 T = TypeVar("T")
 
@@ -63,18 +63,17 @@ def _uses(function: Function) -> Mapping[str, Sequence[int]]:
     return found
 
 
-def _makers(function: Function) -> Mapping[str, Statement]:
-    return {name: statement for statement in function.body for name in results(statement) if name != DISCARD}
-
-
 definitions = _Kept(_definitions)
 """By value of a function: the index of the statement that defines it. Parameters have none."""
 
 uses = _Kept(_uses)
 """By value of a function: the indices of the statements that use it, each once, in order; the `return` included."""
 
-makers = _Kept(_makers)
-"""By value of a function: the statement that defines it. Parameters have none."""
+
+def maker(function: Function, value: Arg) -> Statement | None:
+    """The statement that defines a value; None for a parameter, a constant, or a list."""
+    number = definitions(function).get(value) if isinstance(value, str) else None
+    return None if number is None else function.body[number]
 
 
 @dataclass(slots=True)
@@ -88,15 +87,7 @@ class Chains:
     used: dict[str, Collection[int]]
 
     @classmethod
-    def of(cls, body: Iterable[tuple[int, Statement]]) -> Chains:
-        """The chains of numbered statements."""
-        chains = cls({}, {})
-        for number, statement in body:
-            chains.change(number, Broken(), statement)
-        return chains
-
-    @classmethod
-    def of_function(cls, function: Function) -> Chains:
+    def of(cls, function: Function) -> Chains:
         """The chains of a function, whose statements have their indices as numbers."""
         return cls(dict(definitions(function)), dict(uses(function)))
 

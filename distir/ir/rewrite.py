@@ -21,8 +21,6 @@ from distir.ir.core import (
     Module,
     Return,
     Statement,
-    names,
-    operands,
     results,
 )
 from distir.ir.dataflow import Chains
@@ -46,7 +44,7 @@ class Rewriter:
         """By statement: those that were inserted at it."""
         self._paths: dict[int, tuple[int, ...]] = {}
         """By inserted statement: its place, which sorts it among all."""
-        self._is_edited = False
+        self._edited: set[int] = set()
 
     @cached_property
     def builder(self) -> FunctionBuilder:
@@ -129,12 +127,11 @@ class Rewriter:
 
         Raises ValueError where something uses a value whose statement was erased.
         """
-        if self._is_edited:
-            changes["body"] = body = tuple([statement for _, statement in self])
-            erased = {name for number in self._gone for name in results(self._statements[number])}
-            erased.difference_update(*map(results, body) if erased else ())
-            if erased and (lost := erased.intersection(n for s in body for n in names(operands(s)))):
-                raise ValueError(f"`%{min(lost)}` of `@{self.function.name}` is erased and used")
+        if self._edited:
+            changes["body"] = tuple([statement for _, statement in self])
+        for name in (name for number in self._gone for name in results(self._statements[number])):
+            if self._chains.used.get(name) and name not in self._chains.made:
+                raise ValueError(f"`%{name}` of `@{self.function.name}` is erased and used")
         return replace(self.function, **changes) if changes else self.function
 
     def _insert(
@@ -156,17 +153,22 @@ class Rewriter:
             self._statements[number] = statement
         if "_chains" in self.__dict__:
             self._chains.change(number, before, statement or Broken())
-        self._is_edited = True
+        self._edited.add(number)
 
     def _path(self, number: int) -> tuple[int, ...]:
         return self._paths.get(number) or (number, 0)
 
-    def _numbers(self) -> list[int]:
+    def _numbers(self) -> Iterable[int]:
+        if not self._paths:
+            return range(len(self._statements))
         order: list[int] = []
         for each in self._behind.get(-1, ()):
             self._around(each, order)
         for number in range(len(self.function.body)):
-            self._around(number, order)
+            if number in self._before or number in self._behind:
+                self._around(number, order)
+            else:
+                order.append(number)
         return order
 
     def _around(self, number: int, order: list[int]) -> None:
@@ -178,7 +180,11 @@ class Rewriter:
 
     @cached_property
     def _chains(self) -> Chains:
-        return Chains.of(self) if self._is_edited else Chains.of_function(self.function)
+        chains, body = Chains.of(self.function), self.function.body
+        for number in self._edited:
+            before = body[number] if number < len(body) else Broken()
+            chains.change(number, before, Broken() if number in self._gone else self._statements[number])
+        return chains
 
 
 def mapped(function: Function, change: Callable[[Statement], Statement]) -> Function:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import distir
 from distir.ir import NO_FACTS, Apply, Call, Facts, Function, Literal, Module, Param, Return, names, operands, results
-from distir.ir.dataflow import definitions, makers, uses
+from distir.ir.dataflow import definitions, maker, uses
 from distir.ir.rewrite import Rewriter, Variants, facts_of, mapped, with_names, with_operands
 from distir.ir.types import UNKNOWN
 
@@ -74,7 +74,7 @@ def test_chains_after_edits_are_those_of_the_edited_function(function, data):
     values = {"a", "b", *(name for statement in found.body for name in results(statement) if name)}
     numbers = [number for number, _ in edit]
     for name in values:
-        assert edit.maker(name) is makers(found).get(name)
+        assert edit.maker(name) is maker(found, name)
         assert [numbers.index(number) for number in edit.users(name)] == [*uses(found).get(name, ())]
         place = edit.place(name)
         assert (None if place is None else numbers.index(place)) == definitions(found).get(name)

@@ -35,7 +35,7 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.dataflow import definitions, makers, uses
+from distir.ir.dataflow import definitions, maker, uses
 from distir.ir.rewrite import Rewriter, facts_of, stated_with, with_operands
 from distir.ops import type_of
 from distir.transform.dead_code import with_results
@@ -130,7 +130,7 @@ class _Sums(_Variants):
             returned = function.returned[number]
             if function.kernel or not isinstance(returned, str):
                 return False
-            used, made = uses(function).get(returned, ()), makers(function).get(returned)
+            used, made = uses(function).get(returned, ()), maker(function, returned)
             if len(used) > 1 or function.returned.count(returned) > 1 or not isinstance(made, (Apply, Call)):
                 return False
             if isinstance(made, Apply):

@@ -27,7 +27,7 @@ from distir.ir import (
     names,
     operands,
 )
-from distir.ir.dataflow import makers, uses
+from distir.ir.dataflow import maker, uses
 from distir.ir.rewrite import Rewriter, mapped
 from distir.ops import OPS, type_of
 from distir.ops.loops import kind_of
@@ -86,14 +86,13 @@ class _Readers:
 
     def __post_init__(self) -> None:
         for function in self.module:
-            made = makers(function)
             moved: dict[str, list[Apply]] = {}
             for statement in function.body:
                 if isinstance(statement, Call):
                     self.calls.setdefault(statement.function, []).append((function, statement))
                 elif isinstance(statement, Apply) and statement.op == "Transpose":
-                    maker = made.get(source := str(statement.args[0]))
-                    if isinstance(maker, Apply) and maker.op in WRITE_STRIDES:
+                    made = maker(function, source := str(statement.args[0]))
+                    if isinstance(made, Apply) and made.op in WRITE_STRIDES:
                         moved.setdefault(source, []).append(statement)
             self.laid_out |= {(function.name, s[0].results[0]) for s in moved.values() if len(s) == 1}
 

@@ -118,8 +118,11 @@ class _Body:
                     self.edit.erase(index)
                 else:
                     self.edit.replace(index, handed)
+        renamed: dict[int, dict[str, str]] = {}
         for place, gathered in self._gathered():
-            self._fetch(place, gathered)
+            self._fetch(place, gathered, renamed)
+        for place, instead in renamed.items():
+            self.edit.rename(instead, place)
         return self.edit.done(result_types=None)
 
     def _handed_on(self, index: int, statement: Statement) -> Statement | None:
@@ -221,7 +224,7 @@ class _Body:
         for together in zip_longest(*(self._shared(weight, rank) for rank in ranks)):
             yield _Gathered(weight, {rank: uses for rank, uses in enumerate(together) if uses is not None})
 
-    def _fetch(self, place: int, gathered: _Gathered) -> None:
+    def _fetch(self, place: int, gathered: _Gathered, renamed: dict[int, dict[str, str]]) -> None:
         """Gather a weight before a statement; the gathered copy is freed after its uses."""
         weight, users = gathered.weight, gathered.users
         group, partition = self.owner.partitioned.groups[weight], self.owner.partitioned.partitions[weight]
@@ -234,7 +237,7 @@ class _Body:
         }
         for rank, uses in gathered.uses.items():
             for use in uses:
-                self.edit.rename({use.name: wholes[rank]}, use.place)
+                renamed.setdefault(use.place, {})[use.name] = wholes[rank]
         fetched = {rank: name for rank, name in wholes.items() if name != sources[rank]}
         if fetched:
             self.edit.before(place, fetching(group, partition, sources, fetched))

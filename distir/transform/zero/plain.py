@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from distir.ir import Apply, Function, names
-from distir.ir.dataflow import makers, uses
+from distir.ir import Apply, Function
+from distir.ir.dataflow import maker, uses
 from distir.ir.rewrite import Rewriter
 from distir.transform.dead_code import pruned
 from distir.transform.steps import tell
@@ -34,7 +34,8 @@ def _opened(entry: Function, reduce: Apply) -> tuple[list[Apply], set[int]] | No
     """The sums of a bucket's items, and the statements that unpacked the bucket."""
     if reduce.op not in SUMS:
         return None
-    packing = [s for s in map(makers(entry).get, names(reduce.args)) if isinstance(s, Apply) and s.op == "MakeTuple"]
+    made = [maker(entry, arg) for arg in reduce.args]
+    packing = [s for s in made if isinstance(s, Apply) and s.op == "MakeTuple"]
     places = [uses(entry).get(name, ()) for name in reduce.results]
     unpacking = [entry.body[p[0]] for p in places if len(p) == 1]
     taken = [s for s in unpacking if isinstance(s, Apply) and s.op == "UnpackTuple"]

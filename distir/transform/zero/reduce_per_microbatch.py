@@ -26,7 +26,7 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.dataflow import makers, uses
+from distir.ir.dataflow import maker, uses
 from distir.ir.rewrite import Rewriter, with_operands
 from distir.transform.steps import tell
 from distir.transform.zero.groups import WeightGroup
@@ -97,7 +97,7 @@ class ReducePerMicrobatch:
 
     def _summed(self, entry: Function, name: str) -> bool:
         """Whether a gradient is unpacked from a tuple, as sums over microbatches are, or is a sum of such."""
-        statement = makers(entry).get(name)
+        statement = maker(entry, name)
         if isinstance(statement, Apply) and statement.op in ADDING:
             return any(self._summed(entry, arg) for arg in names(statement.args))
         return isinstance(statement, Apply) and statement.op == "UnpackTuple"
@@ -124,7 +124,7 @@ class ReducePerMicrobatch:
         params = {p.name for p in function.params}
         arg = function.returned[place]
         while isinstance(arg, str) and arg not in params:
-            statement = makers(function)[arg]
+            statement = maker(function, arg)
             if isinstance(statement, Call):
                 return self.accumulates(self.module.functions[statement.function], statement.results.index(arg))
             if not isinstance(statement, Apply) or statement.op not in ADDING:
