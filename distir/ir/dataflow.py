@@ -28,9 +28,16 @@ class _Kept(Generic[T]):
         self._known: OrderedDict[Function, T] = OrderedDict()
         self._length = 0
         self._lock = Lock()
+        self._last: tuple[Function, T] | None = None
 
     def __call__(self, function: Function) -> T:
         """What is found of a function, now or earlier."""
+        last = self._last
+        if last is None or last[0] is not function:
+            self._last = last = function, self._of(function)
+        return last[1]
+
+    def _of(self, function: Function) -> T:
         with self._lock:
             known = self._known.pop(function, None)
             if known is not None:
