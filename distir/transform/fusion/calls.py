@@ -36,9 +36,8 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.dataflow import definitions, maker, uses
-from distir.ir.rewrite import Rewriter, facts_of, stated_with, with_operands
+from distir.ir.rewrite import Rewriter, facts_of, stated_with, substituted
 from distir.ops import type_of
-from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
 from distir.transform.fusion.accumulation import Accumulation, accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.groups import Grouping, placed_part
@@ -191,14 +190,14 @@ def _renamed(
     written: list[Statement] = []
     for statement in statements:
         assert isinstance(statement, Apply)
-        moved = with_operands(replace(statement, claims=()), instead)
-        made = tuple(
-            name and ((named or {}).get(name) or builder.fresh((hints or {}).get(name, name)))
+        made = {
+            name: (named or {}).get(name) or builder.fresh((hints or {}).get(name, name))
             for name in statement.results
-        )
-        instead.update((old, new) for old, new in zip(statement.results, made, strict=True) if old != DISCARD)
-        assert isinstance(moved, Apply)
-        written.append(with_results(moved, made))
+            if name != DISCARD
+        }
+        own = tuple(made.get(name, DISCARD) for name in statement.results)
+        written.append(replace(statement, results=own, args=substituted(statement.args, instead), claims=()))
+        instead.update(made)
     return written
 
 
@@ -212,12 +211,13 @@ def _with(
     without: Collection[int] = (),
 ) -> Function:
     """A function with other parameters and results, statements inserted first or after values, and some omitted."""
-    body = list(first)
-    for index, statement in enumerate(function.body):
-        if not isinstance(statement, Return) and index not in without:
-            body.append(statement)
-            body += [s for made in results(statement) for s in (behind or {}).get(made, ())]
-    return replace(function, params=tuple(params), body=(*body, Return(tuple(returned))), result_types=None)
+    edit, made = Rewriter(function), definitions(function)
+    edit.behind(-1, *first)
+    for value, statements in (behind or {}).items():
+        edit.behind(made[value], *statements, facts=NO_FACTS)
+    edit.erase(*without)
+    edit.returns(returned)
+    return edit.done(params=tuple(params), result_types=None)
 
 
 @dataclass(frozen=True)

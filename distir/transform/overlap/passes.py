@@ -12,8 +12,8 @@ from contextlib import suppress
 
 from distir.cost import show_seconds
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Call, Function, Module
-from distir.ir.calls import callees_first
+from distir.ir import Apply, Function, Module
+from distir.ir.calls import callees, callees_first
 from distir.ops.group import GROUPED
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
@@ -62,7 +62,7 @@ def _layers(module: Module) -> list[Function]:
     communicate: set[str] = set()
     found: list[Function] = []
     for function in callees_first(module):
-        called = {s.function for s in function.body if isinstance(s, Call)}
+        called = callees(function)
         inner = not communicate.isdisjoint(called)
         if inner or any(map(_is_free, function.body)):
             communicate.add(function.name)
