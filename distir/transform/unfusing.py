@@ -28,7 +28,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.builder import FunctionBuilder
-from distir.ir.rewrite import Rewriter
+from distir.ir.rewrite import Rewriter, substituted
 from distir.ops import OPS, type_of
 from distir.transform.entry import entry_of
 from distir.transform.order import DIFFERENTIATED
@@ -108,7 +108,7 @@ def _named(
     """The statements of a decomposition, renamed, without those already in `there` from earlier ones."""
     lasting = {r: name for r, name in zip(results, statement.results, strict=True) if name != DISCARD}
     for each in tape.take(lasting):
-        args = tuple(lasting.get(arg, arg) if isinstance(arg, str) else arg for arg in each.args)
+        args = substituted(each.args, lasting)
         key = each.op, args, each.attrs, statement.stream
         if key in there and lasting.keys().isdisjoint(each.results):
             lasting.update(zip(each.results, there[key], strict=True))

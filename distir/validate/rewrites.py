@@ -22,9 +22,9 @@ from distir.ir import (
     operands,
 )
 from distir.ir.builder import namer
+from distir.ir.rewrite import with_operands
 from distir.ir.roles import is_held
 from distir.transform.entry import entry_of
-from distir.transform.operands import with_operands
 
 
 def with_metrics(module: Module, count: int) -> Module:

@@ -27,7 +27,6 @@ from distir.ir import (
     Function,
     Module,
     Param,
-    Return,
     Statement,
     TensorType,
     Type,
@@ -399,31 +398,27 @@ class _Ends(_Variants):
         """A function with the ends of its callees moved into itself, or into the callees that it calls next."""
         if not any(isinstance(s, Call) and s.function in ends for s in function.body):
             return self.functions[function.name]
-        builder, used = namer(function), self.uses[function.name]
+        edit, used = Rewriter(function), self.uses[function.name]
         waiting: dict[int, list[_Moving]] = {}
-        body: list[Statement] = []
-        left = {i for end in ends.get(function.name, ()) for i in end.members}
-        for index, statement in enumerate(function.body):
+        edit.erase(*(i for end in ends.get(function.name, ()) for i in end.members))
+        for index, statement in edit:
             if isinstance(statement, Call):
                 moving: list[_Moving] = []
                 if statement.function in ends:
-                    statement, moving = self._opened(statement, ends[statement.function], builder)
+                    statement, moving = self._opened(statement, ends[statement.function], edit.builder)
                 if index in waiting:
                     needed = {arg for m in moving for arg in m.taken.values() if isinstance(arg, str)}
                     needed |= {name for m in waiting[index] for name in m.given if used[name] != [index]}
                     statement = self._taking(statement, waiting[index], needed)
-                body.append(statement)
+                edit.replace(index, statement)
                 for m in moving:
                     goal = min(i for name in m.given for i in used[name])
                     if self._goes_into(function, goal, m):
                         waiting.setdefault(goal, []).append(m)
                     else:
-                        body += m.statements
-            elif isinstance(statement, Return):
-                body.append(Return(self.functions[function.name].returned))
-            elif index not in left:
-                body.append(statement)
-        return replace(function, body=tuple(body))
+                        edit.behind(index, *m.statements, facts=NO_FACTS)
+        edit.returns(self.functions[function.name].returned)
+        return edit.done()
 
     def _goes_into(self, caller: Function, goal: int, moving: _Moving) -> bool:
         statement = caller.body[goal]
