@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.core import (
@@ -92,7 +92,7 @@ class Rewriter:
     # Writing.
 
     def before(self, number: int, *statements: Statement, facts: Facts | None = None) -> None:
-        """Insert statements before one, behind those inserted there earlier. `facts`: in place of that one's."""
+        """Insert statements before one, behind those inserted there earlier. `facts`: other ones than that one's."""
         self._insert(self._before, -1, number, statements, facts)
 
     def behind(self, number: int, *statements: Statement, facts: Facts | None = None) -> None:
@@ -100,9 +100,13 @@ class Rewriter:
         self._insert(self._behind, 1, number, statements, facts)
 
     def replace(self, number: int, *statements: Statement) -> None:
-        """Write statements in place of one, on its stream unless they name another. The last one has its number."""
-        *others, last = in_place_of(self._statements[number], statements)
-        self.before(number, *others)
+        """Write statements in place of one, on its stream unless they name another. The last one has its number.
+
+        Without any, it is erased.
+        """
+        written = in_place_of(self._statements[number], statements)
+        self.before(number, *written[:-1])
+        last = written[-1] if written else None
         if last is not self._statements[number] or number in self._gone:
             self._set(number, last)
 
@@ -111,10 +115,11 @@ class Rewriter:
         for number in numbers:
             self._set(number, None)
 
-    def rename(self, instead: Mapping[str, Arg], *numbers: int) -> None:
+    def rename(self, instead: Mapping[str, Arg], numbers: Iterable[int] | None = None) -> None:
         """Let statements use other values instead of these: those of the numbers, or all that use them."""
-        used = self._chains.used if not numbers else {}
-        for number in numbers or {user for name in instead for user in used.get(name, ())}:
+        if numbers is None:
+            numbers = {user for name in instead for user in self._chains.used.get(name, ())}
+        for number in numbers:
             if number not in self._gone:
                 self.replace(number, with_operands(self._statements[number], instead))
 
@@ -252,13 +257,19 @@ def substituted(args: tuple[Arg, ...], renamed: Mapping[str, Arg]) -> tuple[Arg,
     )
 
 
-S = TypeVar("S", Apply, Call, Apply | Call)
+@overload
+def with_names(statement: Apply | Call, names: Mapping[str, str]) -> Apply | Call: ...
 
 
-def with_names(statement: S, names: Mapping[str, str]) -> S:
+@overload
+def with_names(statement: Statement, names: Mapping[str, str]) -> Statement: ...
+
+
+def with_names(statement: Statement, names: Mapping[str, str]) -> Statement:
     """The statement with values renamed, operands and results."""
-    made = tuple([names.get(name, name) for name in statement.results])
-    return replace(statement, results=made, args=substituted(statement.args, names))
+    renamed = with_operands(statement, names)
+    made = tuple([names.get(name, name) for name in results(statement)])
+    return renamed if made == results(statement) or isinstance(renamed, Return) else replace(renamed, results=made)
 
 
 # Facts.

@@ -60,7 +60,7 @@ def recorded(module: Module, entry: Function) -> Module:
     seen: dict[str, list[_Seen]] = {}
     functions: dict[str, Function] = {}
     for function in callees_first(module):
-        writer = _Writer(function, seen)
+        writer = _Writer(function, Rewriter(function), seen)
         writer.write(entry.name)
         functions[function.name] = writer.written
         seen[function.name] = writer.found
@@ -72,15 +72,12 @@ class _Writer:
     """Writes one function that returns the amax of the tensors it quantises."""
 
     function: Function
+    edit: Rewriter
     seen: Mapping[str, list[_Seen]]
-    edit: Rewriter = field(init=False)
     found: list[_Seen] = field(default_factory=list["_Seen"])
     by_value: dict[str, list[tuple[int, str]]] = field(default_factory=dict[str, "list[tuple[int, str]]"])
     """By value that holds expected amax values: their slots, and the amax of this step."""
     written: Function = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.edit = Rewriter(self.function)
 
     def write(self, entry: str) -> None:
         """Write the function."""

@@ -39,7 +39,7 @@ def _folded(function: Function, state: State, most: float) -> Function:
     if not constants:
         return function
     edit, returned = Rewriter(function), {*names(function.returned)}
-    edit.rename(constants, *range(edit.end))
+    edit.rename(constants, range(edit.end))
     gone = constants.keys() - returned  # a returned value keeps its name
     edit.erase(*(i for i, s in edit if results(s) and gone.issuperset(filter(None, results(s)))))
     return edit.done()

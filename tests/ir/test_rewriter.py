@@ -54,7 +54,7 @@ def some_edit(draw, edit):
         return new
     if kind == "rename":
         old = draw(st.sampled_from(values))
-        edit.rename({old: "a"}, *([number] if draw(st.booleans()) else []))
+        edit.rename({old: "a"}, [number] if draw(st.booleans()) else None)
     elif not any(edit.users(name) for name in results(edit[number]) if name):
         edit.erase(number)
         if kind == "again":
@@ -109,7 +109,8 @@ def test_without_a_change_the_function_is_the_same_object(function):
     edit = Rewriter(function)
     for number, statement in edit:
         edit.replace(number, with_operands(statement, {"a": "a"}))
-        edit.rename({"nothing": "a"}, number)
+        edit.rename({"nothing": "a"}, [number])
+        edit.rename({"a": "b"}, [])
         edit.before(number)
     assert edit.done() is function
     assert mapped(function, lambda statement: with_operands(statement, {"z": "a"})) is function
@@ -145,11 +146,22 @@ def test_what_is_written_states_the_facts_of_its_place_unless_it_is_given_others
     assert found == {"a": Facts("forward", layer=2), "c": backward, "y": backward, "b": NO_FACTS}
 
 
-def test_the_results_of_a_function_are_replaced_in_its_return():
+def test_a_function_returns_other_results_and_loses_a_statement_that_has_nothing_in_its_place():
     function = distir.parse("func @main(%x) { %y = Relu(%x) return %y }").entry()
     edit = Rewriter(function)
-    edit.returns(("x", "y"))
-    assert edit.done(result_types=None).returned == ("x", "y")
+    edit.returns(("x", "x"))
+    edit.replace(0)
+    assert edit.done(result_types=None).body == (Return(("x", "x")),)
+
+
+def test_what_is_written_in_place_of_a_statement_is_on_its_stream():
+    function = distir.parse("func @main(%x) { %y = Relu(%x) on side return %y }").entry()
+    edit = Rewriter(function)
+    edit.builder.apply("Tanh", "x", results=("z",))
+    edit.before(0, Apply(("w",), "Relu", ("x",)))
+    edit.replace(0, *edit.written(), Apply(("y",), "Relu", ("z",), stream="other"))
+    assert [s.stream for s in edit.done().body[:-1]] == ["", "side", "other"]
+    assert not edit.written()
 
 
 def test_a_variant_is_written_once_for_each_key_under_a_name_of_its_own():

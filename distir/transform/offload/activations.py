@@ -67,7 +67,7 @@ def with_activations_offloaded(module: Module, layers: int | None) -> Module:
     known = sum(size for size in sizes if isinstance(size, int))
     what = f", {show_bytes(known)}" if len(sizes) == sum(isinstance(size, int) for size in sizes) else ""
     tell(f"offload: {len(moved)} activations of {count} of {len(step.blocks)} blocks{what}, on `{OFFLOADING}`")
-    found = _Offloading(entry, analysis.states[entry.name], step, saved, count).rewritten()
+    found = _Offloading(entry, Rewriter(entry), analysis.states[entry.name], step, saved, count).rewritten()
     return Module(found if f.name == entry.name else f for f in module)
 
 
@@ -122,18 +122,15 @@ def _is_on_device(state: Mapping[str, object], name: str) -> bool:
 @dataclass(slots=True)
 class _Offloading:
     entry: Function
+    edit: Rewriter
     state: Mapping[str, object]
     step: TrainingStep
     saved: Sequence[Sequence[str]]
     count: int
-    edit: Rewriter = field(init=False)
     copies: dict[str, str] = field(default_factory=dict[str, str])
     """By value: its copy on the host."""
     computed: list[str] = field(default_factory=list[str])
     """Values of the backward pass so far that say how far it has come: of each statement the first on a device."""
-
-    def __post_init__(self) -> None:
-        self.edit = Rewriter(self.entry)
 
     def rewritten(self) -> Function:
         """The entry function, with copies and who waits for them."""

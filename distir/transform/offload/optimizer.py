@@ -50,7 +50,7 @@ def with_state_offloaded(module: Module) -> Module:
     known = sum(size for size in sizes if isinstance(size, int))
     what = f", {show_bytes(known)}" if all(isinstance(size, int) for size in sizes) else ""
     tell(f"offload: {len(moved)} tensors of optimizer state{what}, on `{FETCHING}` and `{OFFLOADING}`")
-    written = _Updates(entry, moved).rewritten()
+    written = _Updates(Rewriter(entry), moved).rewritten()
     given = [k for k, param in enumerate(entry.params) if param.name in moved]
     returned = [k for k, (a, b) in enumerate(zip(entry.returned, written.returned, strict=True)) if a != b]
     changed = {
@@ -84,9 +84,8 @@ def _taken(statement: Statement) -> dict[int, str]:
 
 @dataclass(slots=True)
 class _Updates:
-    entry: Function
+    edit: Rewriter
     moved: Collection[str]
-    edit: Rewriter = field(init=False)
     before: dict[int, list[tuple[str, list[str]]]] = field(default_factory=dict[int, list[tuple[str, list[str]]]])
     """By device: what an update gives, and its copies on the host, of all that have been so far."""
     copied: dict[str, Arg] = field(default_factory=dict[str, Arg])
@@ -94,8 +93,7 @@ class _Updates:
     """By name."""
 
     def __post_init__(self) -> None:
-        self.edit = Rewriter(self.entry)
-        self.params = {param.name: param for param in self.entry.params}
+        self.params = {param.name: param for param in self.edit.function.params}
 
     def rewritten(self) -> Function:
         """The entry function, which takes and returns state that is offloaded."""
@@ -103,8 +101,8 @@ class _Updates:
             if is_update(statement) and any(name in self.moved for name in _taken(statement).values()):
                 assert isinstance(statement, Apply)
                 self._update(index, statement)
-        self.edit.returns(substituted(self.entry.returned, self.copied))
-        params = tuple(offloaded(p) if p.name in self.moved else p for p in self.entry.params)
+        self.edit.returns(substituted(self.edit.function.returned, self.copied))
+        params = tuple(offloaded(p) if p.name in self.moved else p for p in self.params.values())
         return self.edit.done(params=params, result_types=None)
 
     def _update(self, index: int, statement: Apply) -> None:
@@ -126,7 +124,7 @@ class _Updates:
             later = self.edit.fresh(f"{gradient}.behind_copies")
             self.edit.before(index, Apply((later,), "After", (gradient, *before[-AHEAD][1])))
             fetched[gradient] = later
-        self.edit.rename(fetched, index)
+        self.edit.rename(fetched, [index])
         copies: list[str] = []
         for result in taken:
             made = statement.results[result]

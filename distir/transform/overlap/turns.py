@@ -289,7 +289,7 @@ def in_turns(name: str, one: _Layer, other: _Layer, phases: Sequence[str] = ("",
         returned += substituted(function.returned, names)
         facts = replace(function.facts, phase=phase)
         stated = (stating(facts, turn) for turn in layer.turns)
-        turns.append([[with_names(s, names) for s in turn if isinstance(s, (Apply, Call))] for turn in stated])
+        turns.append([[with_names(s, names) for s in turn] for turn in stated])
     body = [s for each in zip_longest(*turns, fillvalue=()) for turn in each for s in turn]
     return Function(name, tuple(params), (*body, Return(tuple(returned))))
 

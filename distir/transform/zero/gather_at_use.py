@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from distir.analysis import State
@@ -65,15 +65,11 @@ class _Gathered:
 class GatherAtUse:
     """Rewrites an entry function, and its callees, for weights of which each replica holds a part."""
 
-    module: Module
+    variants: Variants
+    """The rewritten functions, by original function and the weights in its arguments."""
     partitioned: Partitioned
     states: Mapping[str, State]
     """The values of each function, by name."""
-    variants: Variants = field(init=False)
-    """The rewritten functions, by original function and the weights in its arguments."""
-
-    def __post_init__(self) -> None:
-        self.variants = Variants(self.module)
 
     def entry(self, entry: Function) -> Function:
         """The entry function, in which the names of weights mean parts. Its parameters are not changed here."""
@@ -113,55 +109,51 @@ class _Body:
         """The function, with its old parameters."""
         for index, statement in self.edit:
             if index not in self.own:
-                handed = self._handed_on(index, statement)
-                if handed is None:
-                    self.edit.erase(index)
-                else:
-                    self.edit.replace(index, handed)
+                self.edit.replace(index, *self._handed_on(index, statement))
         renamed: dict[int, dict[str, str]] = {}
         for place, gathered in self._gathered():
             self._fetch(place, gathered, renamed)
         for place, instead in renamed.items():
-            self.edit.rename(instead, place)
+            self.edit.rename(instead, [place])
         return self.edit.done(result_types=None)
 
-    def _handed_on(self, index: int, statement: Statement) -> Statement | None:
-        """The statement for parts if it passes weights on; None if it is written elsewhere."""
+    def _handed_on(self, index: int, statement: Statement) -> tuple[Statement, ...]:
+        """The statement for parts if it passes weights on; nothing if it is written elsewhere."""
         used = [name for name in dict.fromkeys(names(operands(statement))) if name in self.held]
         if not used:
-            return statement
+            return (statement,)
         match statement:
             case Apply(op="MakeTuple"):
                 self.held[statement.results[0]] = packed = tuple(self._held(arg) for arg in statement.args)
                 if not self.owner.partitioned.remains(packed):
-                    return None
-                return replace(statement, args=self._remaining(statement.args), claims=())
+                    return ()
+                return (replace(statement, args=self._remaining(statement.args), claims=()),)
             case Apply(op="UnpackTuple"):
                 held = self.held[used[0]]
                 assert isinstance(held, tuple)
                 made = list(zip(statement.results, held, strict=True))
                 self.held |= {name: of for name, of in made if name != DISCARD and of is not None}
                 if not self.owner.partitioned.remains(held):
-                    return None
+                    return ()
                 kept = tuple(name for name, of in made if self.owner.partitioned.remains(of))
-                return replace(statement, results=kept, claims=())
+                return (replace(statement, results=kept, claims=()),)
             case Apply(op="Cast") if self._narrows(statement, used[0]):
                 slot = self.held[used[0]]
                 assert isinstance(slot, Slot)
                 self.held[statement.results[0]] = replace(slot, cast=statement.attrs)
                 self.sources[statement.results[0]] = used[0]
-                return None
+                return ()
             case Call() if any(isinstance(self._held(arg), tuple) for arg in statement.args):
                 helds = [of if isinstance(of := self._held(arg), tuple) else None for arg in statement.args]
                 self._use(index, [name for name in used if isinstance(self.held[name], Slot)])
                 left = zip(statement.args, helds, strict=True)
                 args = tuple(arg for arg, of in left if self.owner.partitioned.remains(of))
-                return replace(statement, function=self.owner.taking(statement.function, helds).name, args=args)
+                return (replace(statement, function=self.owner.taking(statement.function, helds).name, args=args),)
             case _:
                 if isinstance(statement, Return) or any(isinstance(self.held[name], tuple) for name in used):
                     raise needed_whole(self.function, index, used[0])
                 self._use(index, used)
-                return statement
+                return (statement,)
 
     def _held(self, arg: Arg) -> Held | None:
         return self.held.get(arg) if isinstance(arg, str) else None

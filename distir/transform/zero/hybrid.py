@@ -80,7 +80,8 @@ def summed_over_groups(
         own = {name: edit.fresh(f"{name}_within") for group in members for name in group.sums if name in made}
         places = sorted({made[name] for name in own})
         # All groups sum at the same place, so that none waits for another between two of its sums.
-        together = [with_names(replace(s, claims=()), own) for i in places if isinstance(s := edit[i], Apply)]
+        summed = [s for place in places if isinstance(s := edit[place], Apply)]
+        together: list[Statement] = [with_names(replace(s, claims=()), own) for s in summed]
         for rank in range(len(members[0].sums)):
             row = [group.sums[rank] for group in members if group.sums[rank] in own]
             if row:

@@ -65,6 +65,6 @@ def with_sums_for_updates(entry: Function, weights: Iterable[str]) -> Function:
         own = tuple(edit.fresh(f"{name}_to_update") for name in statement.results)
         edit.behind(index, replace(statement, results=own))
         for name, new, places in zip(statement.results, own, updating, strict=True):
-            edit.rename({name: new}, *places)
+            edit.rename({name: new}, places)
         tell(f"`%{statement.results[0]}` is needed whole beside its update: the gradient is summed twice")
     return edit.done()

@@ -8,7 +8,7 @@ with torchao's `Float8Linear` does the same in its forward and backward passes (
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar, Union
 
 from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Function, Module, Statement, names, operands
@@ -62,7 +62,7 @@ def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) 
         assert isinstance(maker, Apply)
         types = tuple(type_of(state[name]) for name in names(maker.args))
         copies[place] = _Copy(len(copies), maker.op, maker.attrs, types, len(maker.results) - 2)
-    pushed = _Pushed(module)
+    pushed = _Pushed(Variants(module))
     changed = pushed.entry(entry, copies)
     functions = (*(changed if f.name == entry.name else f for f in module), *pushed.variants.made.values())
     return Module(functions), pushed.variants.origins
@@ -85,11 +85,7 @@ def _makers(entry: Function, weights: Collection[str]) -> list[int]:
 class _Pushed:
     """Rewrites functions to take weights instead of copies. `variants`: by function and the copies in its arguments."""
 
-    module: Module
-    variants: Variants = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.variants = Variants(self.module)
+    variants: Variants
 
     def entry(self, entry: Function, copies: Mapping[int, _Copy]) -> Function:
         """The entry function, in which the statements at these indices compute copies."""

@@ -156,11 +156,7 @@ class _Body:
         for weight in dict.fromkeys(weight for weight, _ in self.made):
             self._reduce(weight)
         for index, statement in enumerate(self.function.body):
-            written = self._written(index, statement, index in passing)
-            if written is None:
-                self.edit.erase(index)
-            else:
-                self.edit.replace(index, written)
+            self.edit.replace(index, *self._written(index, statement, index in passing))
         return self.edit.done(result_types=None)
 
     # Backwards: which values are to be parts, and where they are computed.
@@ -279,29 +275,28 @@ class _Body:
             self.parts |= dict(zip(gradients, own, strict=True))
             self.edit.behind(max(index for index, _ in together), reducing(group, partition, own, gradients))
 
-    def _written(self, index: int, statement: Statement, passes: bool) -> Statement | None:
-        """What is left of a statement."""
+    def _written(self, index: int, statement: Statement, passes: bool) -> list[Statement]:
         if index in self.reduces:
             group = self.partitioned.groups[self.reduces[index]]
             for rank, (name, gradient) in enumerate(zip(group.sums, group.gradients, strict=True)):
                 if self.partitioned.remains(Slot(self.reduces[index], rank)):
                     self.parts[name] = self.parts[gradient]
-            return None
+            return []
         renamed = {name: self.parts[name] for name in names(operands(statement)) if self._in_parts(name, passes)}
         if not passes:
-            return with_operands(statement, renamed)
+            return [with_operands(statement, renamed)]
         kept = tuple(name for name in results(statement) if self.partitioned.remains(self.wanted.get(name)))
         if results(statement) and not kept:
-            return None
+            return []
         self.parts |= {name: name for name in kept if name in self.wanted}
         args = tuple(arg for arg in operands(statement) if self._left(arg))
         if isinstance(statement, Return):
-            return with_operands(replace(statement, args=args), renamed)
+            return [with_operands(replace(statement, args=args), renamed)]
         assert isinstance(statement, (Apply, Call))
         written = replace(statement, results=kept, args=args, claims=())
         if isinstance(written, Call):
             written = replace(written, function=self.callees[index].function.name)
-        return with_operands(written, renamed)
+        return [with_operands(written, renamed)]
 
     def _in_parts(self, name: str, passes: bool) -> bool:
         """Whether a statement takes a value's part: if it passes parts on, or the value is a sum of parts."""

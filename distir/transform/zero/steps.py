@@ -18,6 +18,7 @@ from distir.ir import (
     Shape,
     TensorType,
 )
+from distir.ir.rewrite import Variants
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -110,7 +111,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     shapes = _shapes(module) if value > 1 and not is_pipeline else {}
     if value == 3:
         plain = Module(entry if f.name == entry.name else f for f in module)
-        weights = GatherAtUse(module, Partitioned(groups, chosen), states_of_calls(checked(plain), entry))
+        weights = GatherAtUse(Variants(module), Partitioned(groups, chosen), states_of_calls(checked(plain), entry))
         entry = weights.entry(entry)
         variants = weights.variants.origins
         shapes |= {name: shapes[origin] for name, origin in variants.items() if origin in shapes}
