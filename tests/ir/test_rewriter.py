@@ -155,7 +155,7 @@ def test_a_function_returns_other_results_and_loses_a_statement_that_has_nothing
 
 
 def test_what_is_written_in_place_of_a_statement_is_on_its_stream():
-    function = distir.parse("func @main(%x) { %y = Relu(%x) on side return %y }").entry()
+    function = distir.parse("func @main(%x) {\n %y = Relu(%x) on side\n return %y\n}").entry()
     edit = Rewriter(function)
     edit.builder.apply("Tanh", "x", results=("z",))
     edit.before(0, Apply(("w",), "Relu", ("x",)))
