@@ -16,8 +16,7 @@ from typing import Any, cast
 
 from distir.importers.core import Imported, Weight
 from distir.ir import Arg, Call, Facts, Function, Param, Statement, names, operands, results
-from distir.ir.rewrite import facts_of, stated_with
-from distir.transform.operands import with_operands
+from distir.ir.rewrite import facts_of, stated_with, with_operands
 
 WORTHWHILE = 3
 """So many layers must be left out of a stack for that to be worth it."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Literal, Param, Return, Statement, results
+from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Literal, Module, Param, Return, Statement, results
 from distir.ir.facts import NO_FACTS, Facts
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant
 from distir.ir.types import UNKNOWN, Type
@@ -93,10 +93,14 @@ def _mentions_values(operand: Operand) -> bool:
     return isinstance(operand, (str, Literal))
 
 
-def namer(function: Function) -> FunctionBuilder:
-    """A builder that gives no name which the function has already."""
-    builder = FunctionBuilder(function.name)
-    builder.take(param.name for param in function.params)
-    for statement in function.body:
+def namer(of: Function | Module) -> FunctionBuilder:
+    """A builder that gives no name which a value of the function has, or a function of the module."""
+    if isinstance(of, Module):
+        builder = FunctionBuilder("")
+        builder.take(of.functions)
+        return builder
+    builder = FunctionBuilder(of.name)
+    builder.take(param.name for param in of.params)
+    for statement in of.body:
         builder.take(results(statement))
     return builder

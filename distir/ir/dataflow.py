@@ -1,16 +1,18 @@
 """Use-def chains of a function's body: the statement that defines a value, and those that use it, by index.
 
-A function never changes, and several passes over it ask in turn: the chains of those last asked for are kept.
+A function never changes, and several passes over it ask in turn: the chains of those last asked for are kept. `Chains`
+follow the edits of a body that does.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, TypeVar
 
-from distir.ir.core import DISCARD, Function, names, operands, results
+from distir.ir.core import DISCARD, Arg, Function, Statement, names, operands, results
 
 T = TypeVar("T")
 
@@ -26,9 +28,16 @@ class _Kept(Generic[T]):
         self._known: OrderedDict[Function, T] = OrderedDict()
         self._length = 0
         self._lock = Lock()
+        self._last: tuple[Function, T] | None = None
 
     def __call__(self, function: Function) -> T:
         """What is found of a function, now or earlier."""
+        last = self._last
+        if last is None or last[0] is not function:
+            self._last = last = function, self._of(function)
+        return last[1]
+
+    def _of(self, function: Function) -> T:
         with self._lock:
             known = self._known.pop(function, None)
             if known is not None:
@@ -66,3 +75,41 @@ definitions = _Kept(_definitions)
 
 uses = _Kept(_uses)
 """By value of a function: the indices of the statements that use it, each once, in order; the `return` included."""
+
+
+def maker(function: Function, value: Arg) -> Statement | None:
+    """The statement that defines a value; None for a parameter, a constant, or a list."""
+    number = definitions(function).get(value) if isinstance(value, str) else None
+    return None if number is None else function.body[number]
+
+
+@dataclass(slots=True)
+class Chains:
+    """Use-def chains of a body under edit, by number of a statement.
+
+    `made`: by value, the statement that defines it; `used`: by value, those that use it, each once, in no order.
+    """
+
+    made: dict[str, int]
+    used: dict[str, Collection[int]]
+
+    @classmethod
+    def of(cls, function: Function) -> Chains:
+        """The chains of a function, whose statements have their indices as numbers."""
+        return cls(dict(definitions(function)), dict(uses(function)))
+
+    def change(self, number: int, before: Statement, after: Statement) -> None:
+        """Follow the edit of a statement; `Broken()` is none."""
+        old, new = set(names(operands(before))), set(names(operands(after)))
+        for name in old ^ new:
+            users = self.used.get(name)
+            if not isinstance(users, dict):  # as `uses` has it, until an edit concerns it
+                self.used[name] = users = dict.fromkeys(users or ())
+            if name in new:
+                users[number] = None
+            else:
+                del users[number]
+        for name in results(before):
+            if self.made.get(name) == number:
+                del self.made[name]
+        self.made.update((name, number) for name in results(after) if name != DISCARD)

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Statement, names, operands
-from distir.transform.operands import with_operands
+from distir.ir.rewrite import with_operands
 
 FEW = 2
 """How many layers of a kind the shortest program has: the first and the last one may differ from those between."""

@@ -13,7 +13,6 @@ of a gather.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from distir.analysis import State, analysed
 from distir.ir import (
@@ -30,8 +29,8 @@ from distir.ir import (
     Statement,
     TensorType,
 )
-from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.rewrite import in_place_of
+from distir.ir.builder import FunctionBuilder
+from distir.ir.rewrite import Rewriter
 from distir.ops import type_of
 from distir.transform.entry import entry_of
 from distir.transform.instances import first_instances
@@ -71,10 +70,9 @@ def with_counted_losses(module: Module) -> Module:
 
 def _written(function: Function, state: State, losses_alone: bool = False) -> Function:
     zeros = {s.results[0] for s in function.body if isinstance(s, Apply) and _is_zeros(s)}
-    f, changed = namer(function), False
-    body: list[Statement] = []
-    for statement in function.body:
-        f.body = []
+    edit = Rewriter(function)
+    f = edit.builder
+    for index, statement in edit:
         if isinstance(statement, Apply) and _is_weighted_mean(statement):
             _write_counted(f, statement, state)
         elif losses_alone:
@@ -83,9 +81,9 @@ def _written(function: Function, state: State, losses_alone: bool = False) -> Fu
             _write_gathered(f, statement, state)
         elif isinstance(statement, Apply) and _adds(statement):
             _write_added(f, statement, state)
-        changed = changed or bool(f.body)
-        body += in_place_of(statement, f.body) or [statement]
-    return replace(function, body=tuple(body)) if changed else function
+        if written := edit.written():
+            edit.replace(index, *written)
+    return edit.done()
 
 
 def _adds(statement: Apply) -> bool:

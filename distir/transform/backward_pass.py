@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from distir.analysis import State
 from distir.ir import DISCARD, HOST, Arg, DType, Function, TensorType, Type, names, types
 from distir.ir.builder import FunctionBuilder
+from distir.ir.rewrite import substituted, with_names
 from distir.ops import type_of
 
 if TYPE_CHECKING:  # rules are loaded only where something is differentiated
@@ -43,14 +44,12 @@ class BackwardPass:
                 if name != DISCARD:
                     lasting.setdefault(name, self.builder.fresh(statement.op.lower()))
         for statement in statements:
-            named = tuple(lasting.get(name, name) for name in statement.results)
-            args = tuple(_renamed(arg, lasting) for arg in statement.args)
-            made = replace(statement, results=named, args=args, stream=stream, facts=self.builder.facts)
-            self.builder.body.append(made)
+            made = replace(statement, stream=stream, facts=self.builder.facts)
+            self.builder.body.append(with_names(made, lasting))
         for name, last in lasting.items():
             tape.values[last] = tape.values.pop(name)
         for arg, gradient in pairs:
-            self.contribute(arg, _renamed(gradient, lasting))
+            self.contribute(arg, *substituted((gradient,), lasting))
 
     def contribute(self, arg: Arg, gradient: Arg) -> None:
         """Add to the gradient of a value, or of the items of a list."""
@@ -97,9 +96,3 @@ def is_differentiable(type: Type) -> bool:
         leaf.device != HOST and (not isinstance(leaf, TensorType) or leaf.dtype is None or leaf.dtype.kind == "float")
         for leaf in types.leaves(type)
     )
-
-
-def _renamed(arg: Arg, lasting: Mapping[str, str]) -> Arg:
-    if isinstance(arg, tuple):
-        return tuple(_renamed(item, lasting) for item in arg)
-    return lasting.get(arg, arg) if isinstance(arg, str) else arg

@@ -23,13 +23,12 @@ from distir.ir import (
     Function,
     Module,
     Part,
-    Return,
     Site,
     TensorType,
 )
-from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import in_place_of
+from distir.ir.rewrite import Rewriter
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
 from distir.transform.instances import first_instances
@@ -59,26 +58,25 @@ class _Rewriter:
     """By function: its parameters that hold running statistics, and the names of their new values."""
 
     def rewrite(self, function: Function, is_entry: bool) -> None:
-        f = namer(function)
+        edit = Rewriter(function)
+        f = edit.builder
         now: dict[str, str] = {}
         """By running statistic: the name of its latest value. A statistic that is used twice is updated twice."""
-        for index, statement in enumerate(function.body):
+        for index, statement in edit:
             if isinstance(statement, Apply) and self._is_trained(function, statement):
-                start = len(f.body)
                 self._normalisation(f, Site(function.name, index), statement, now)
-                f.body[start:] = in_place_of(statement, f.body[start:])
             elif isinstance(statement, Call) and self.updated.get(statement.function):
                 self._call(f, statement, now)
-            elif not isinstance(statement, Return):
-                f.body.append(statement)
+            if written := edit.written():
+                edit.replace(index, *written)
         params = [p.name for p in function.params]
         self.updated[function.name] = updated = {name: now[name] for name in params if name in now}
         if not updated:
             self.functions[function.name] = function
             return
-        returned = function.returned if is_entry else (*function.returned, *updated.values())
-        stated = function.result_types if is_entry else None
-        self.functions[function.name] = replace(function, body=(*f.body, Return(returned)), result_types=stated)
+        if not is_entry:
+            edit.returns((*function.returned, *updated.values()))
+        self.functions[function.name] = edit.done(result_types=function.result_types if is_entry else None)
 
     def _is_trained(self, function: Function, statement: Apply) -> bool:
         if statement.op != NORMALIZATION or function.name not in self.states:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from distir.ir import DISCARD, Apply, Arg, Call, Module, Statement
+from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Statement
+from distir.ir.rewrite import Rewriter, with_operands
 from distir.transform.dead_code import with_results
-from distir.transform.operands import with_operands
 from distir.transform.steps import always, step
 
 
@@ -16,24 +14,20 @@ def cse(module: Module) -> Module:
 
     This undoes recomputation and repeated sends that save memory; apply it before such steps.
     """
-    return Module(replace(f, body=_distinct(f.body)) for f in module)
+    return Module(map(_distinct, module))
 
 
-def _distinct(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    kept: list[Statement] = []
+def _distinct(function: Function) -> Function:
+    edit = Rewriter(function)
     first: dict[object, int] = {}
     same: dict[str, Arg] = {}
-    for statement in body:
+    for index, statement in edit:
         statement = with_operands(statement, same)
-        if not isinstance(statement, (Apply, Call)):
-            kept.append(statement)
-            continue
-        earlier = first.setdefault(_key(statement), len(kept))
-        if earlier == len(kept):
-            kept.append(statement)
-        else:
-            kept[earlier] = _merged(kept[earlier], statement, same)
-    return tuple(kept)
+        edit.replace(index, statement)
+        if isinstance(statement, (Apply, Call)) and (earlier := first.setdefault(_key(statement), index)) != index:
+            edit.replace(earlier, _merged(edit[earlier], statement, same))
+            edit.erase(index)
+    return edit.done()
 
 
 def _key(statement: Apply | Call) -> tuple[object, ...]:

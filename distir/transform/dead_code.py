@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Statement, names, operands, results
+from distir.ir.rewrite import mapped
 from distir.transform.entry import entry_names
 from distir.transform.steps import always, step
 
@@ -39,6 +40,11 @@ def live(statements: Sequence[Statement], wanted: Iterable[str]) -> list[Stateme
     return kept[::-1]
 
 
+def pruned(function: Function) -> Function:
+    """The function without statements on which none of its results depends."""
+    return replace(function, body=tuple(live(function.body, ())))
+
+
 def with_results(statement: Apply | Call, renamed: tuple[str, ...]) -> Apply | Call:
     """The statement with other names for its results, possibly more of them."""
     if renamed == statement.results:
@@ -49,7 +55,7 @@ def with_results(statement: Apply | Call, renamed: tuple[str, ...]) -> Apply | C
 
 
 def _dead_statements(module: Module) -> Module:
-    return Module(replace(f, body=tuple(live(f.body, names(f.returned)))) for f in module)
+    return Module(map(pruned, module))
 
 
 def _unused_results(module: Module) -> Module:
@@ -79,7 +85,7 @@ def _with_fewer_results(function: Function, kept: dict[str, set[int]]) -> Functi
     stated = function.result_types
     if stated is not None and function.name in kept:
         stated = _chosen(stated, kept[function.name])
-    return replace(function, body=tuple(map(fewer, function.body)), result_types=stated)
+    return replace(mapped(function, fewer), result_types=stated)
 
 
 def _unused_parameters(module: Module) -> Module:
@@ -101,14 +107,8 @@ def _unused_parameters(module: Module) -> Module:
             return replace(statement, args=args)
         return statement
 
-    return Module(
-        replace(
-            f,
-            params=_chosen(f.params, kept[f.name]) if f.name in kept else f.params,
-            body=tuple(map(fewer, f.body)),
-        )
-        for f in module
-    )
+    changed = (mapped(f, fewer) for f in module)
+    return Module(replace(f, params=_chosen(f.params, kept[f.name])) if f.name in kept else f for f in changed)
 
 
 def _calls(module: Module) -> Iterable[Call]:

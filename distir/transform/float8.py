@@ -32,14 +32,12 @@ from distir.ir import (
     TensorType,
     Type,
     dims,
-    operands,
     results,
     types,
 )
 from distir.ir import names as names_of
-from distir.ir.builder import namer
 from distir.ir.calls import called_by, callees_first
-from distir.ir.rewrite import facts_of, state_since
+from distir.ir.rewrite import Rewriter
 from distir.ops import type_of
 from distir.ops.float8 import scale_shape
 from distir.transform.checking import checked
@@ -293,7 +291,6 @@ class _Changes:
     ) -> None:
         self.state, self.chosen, self.right, self.own, self.whole = state, chosen, right, own, whole
         self.slots = 0
-        self.body: list[Statement] = []
         self.quantised: dict[tuple[str, tuple[int, ...]], tuple[str, str]] = {}
         self.taken: list[_Quantised] = []
         self.histories: list[Param] = []
@@ -301,36 +298,33 @@ class _Changes:
 
     def made(self, function: Function) -> _Made:
         """The converted function."""
-        self.f = namer(function)
+        edit = Rewriter(function)
+        self.f = edit.builder
         self.is_entry = function.name == self.whole.entry.name
         self.params = {p.name: number for number, p in enumerate(function.params)}
         delayed = self.whole.history is not None
         self.expected = self.f.fresh(EXPECTED) if delayed and self.chosen else ""
-        for index, statement in enumerate(function.body):
-            start = len(self.body)
+        for index, statement in edit:
             if isinstance(statement, Call) and statement.function in self.whole.made:
                 self._call(statement)
             elif index in self.chosen and _fits(statement, self.state):
                 assert isinstance(statement, Apply)
                 self._product(statement, self.chosen[index])
-            else:
-                self.body.append(statement)
-            state_since(self.body, start, facts_of(statement))
-        first: list[Statement] = []
+            if written := edit.written():
+                edit.before(index, *written[:-1])
+                edit.replace(index, written[-1])
         params = list(function.params)
         if self.slots and self.is_entry:
-            first = [self._with_history(function.name, self.slots, self.expected)]
+            edit.behind(-1, self._with_history(function.name, self.slots, self.expected))
         elif self.slots:
             params.append(Param(self.expected, UNKNOWN))
         for taken in self.taken:
             weight = function.params[taken.param]
             pair = self.quantised[weight.name, taken.block]
             params += [Param(name, t) for name, t in zip(pair, _types(weight.type, taken.block), strict=True)]
-        used = {name for statement in self.body for name in names_of(operands(statement))}
-        gone = frozenset(taken.param for taken in self.taken if function.params[taken.param].name not in used)
+        gone = frozenset(taken.param for taken in self.taken if not edit.users(function.params[taken.param].name))
         kept = (p for number, p in enumerate(params) if number not in gone)
-        body = (*first, *self.body)
-        changed = replace(function, params=(*kept, *self.histories), body=body)
+        changed = edit.done(params=(*kept, *self.histories))
         return _Made(changed, tuple(self.taken), gone, 0 if self.is_entry else self.slots)
 
     def _with_history(self, hint: str, slots: int, expected: str) -> Statement:
@@ -347,7 +341,7 @@ class _Changes:
         if made.slots:
             hint = next(filter(None, call.results), call.function)
             expected = self.f.fresh(f"{hint}.{EXPECTED}")
-            self.body.append(self._with_history(hint, made.slots, expected))
+            self.f.body.append(self._with_history(hint, made.slots, expected))
             more.append(expected)
         for taken in made.quantised:
             weight = call.args[taken.param]
@@ -357,7 +351,7 @@ class _Changes:
             else:
                 more += self._pair(weight, taken.block)
         kept = (arg for number, arg in enumerate(call.args) if number not in made.dropped)
-        self.body.append(replace(call, args=(*kept, *more)))
+        self.f.body.append(replace(call, args=(*kept, *more)))
 
     def _pair(self, arg: str, block: tuple[int, ...]) -> tuple[str, str]:
         """The quantised value and its scales: computed once, or parameters if callers quantise the weight."""
@@ -370,7 +364,7 @@ class _Changes:
                 pair = self._scaled(arg, self.expected, slot)
             else:
                 pair = self._names(arg)
-                self.body.append(Apply(pair, "QuantizeFloat8", (arg,), Attributes({"block": block})))
+                self.f.body.append(Apply(pair, "QuantizeFloat8", (arg,), Attributes({"block": block})))
             self.quantised[arg, block] = pair
         return self.quantised[arg, block]
 
@@ -379,7 +373,7 @@ class _Changes:
 
     def _scaled(self, arg: str, expected: str, slot: int) -> tuple[str, str]:
         pair = self._names(arg)
-        self.body.append(Apply((*pair, DISCARD), "ScaleToFloat8", (arg, expected), Attributes({"slot": slot})))
+        self.f.body.append(Apply((*pair, DISCARD), "ScaleToFloat8", (arg, expected), Attributes({"slot": slot})))
         return pair
 
     def _slot(self) -> int:
@@ -407,10 +401,10 @@ class _Changes:
         claims = () if bias else statement.claims
         factors = (x, w, x_scale, w_scale, *((self.expected,) if self.expected else ()))
         stream = statement.stream
-        self.body.append(Apply(result, "ScaledMatMul", factors, Attributes(attrs), claims, stream))
+        self.f.body.append(Apply(result, "ScaledMatMul", factors, Attributes(attrs), claims, stream))
         if bias:
             args = (result[0], bias[0])
-            self.body.append(Apply(statement.results, "Add", args, claims=statement.claims, stream=stream))
+            self.f.body.append(Apply(statement.results, "Add", args, claims=statement.claims, stream=stream))
 
     def _product_of_experts(self, statement: Apply, a: str, b: str, left: tuple[int, ...]) -> None:
         (x, x_scale), (w, w_scale) = self._pair(a, left), self._pair(b, self.right)
@@ -421,7 +415,7 @@ class _Changes:
         if self.expected:
             attrs["slot"] = self._slot()
         factors = (x, w, statement.args[2], x_scale, w_scale, *((self.expected,) if self.expected else ()))
-        self.body.append(replace(statement, op="ScaledRaggedMatMul", args=factors, attrs=Attributes(attrs)))
+        self.f.body.append(replace(statement, op="ScaledRaggedMatMul", args=factors, attrs=Attributes(attrs)))
 
 
 def _types(weight: Type, block: tuple[int, ...]) -> tuple[Type, Type]:

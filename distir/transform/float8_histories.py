@@ -21,14 +21,13 @@ from distir.ir import (
     Literal,
     Module,
     Param,
-    Return,
     Statement,
     TensorType,
     names,
 )
-from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import stating
+from distir.ir.rewrite import Rewriter
 
 EXPECTED = "greatest"
 """The name hint for values that hold expected amax values."""
@@ -61,7 +60,7 @@ def recorded(module: Module, entry: Function) -> Module:
     seen: dict[str, list[_Seen]] = {}
     functions: dict[str, Function] = {}
     for function in callees_first(module):
-        writer = _Writer(function, namer(function), seen)
+        writer = _Writer(function, Rewriter(function), seen)
         writer.write(entry.name)
         functions[function.name] = writer.written
         seen[function.name] = writer.found
@@ -73,7 +72,7 @@ class _Writer:
     """Writes one function that returns the amax of the tensors it quantises."""
 
     function: Function
-    f: FunctionBuilder
+    edit: Rewriter
     seen: Mapping[str, list[_Seen]]
     found: list[_Seen] = field(default_factory=list["_Seen"])
     by_value: dict[str, list[tuple[int, str]]] = field(default_factory=dict[str, "list[tuple[int, str]]"])
@@ -82,32 +81,34 @@ class _Writer:
 
     def write(self, entry: str) -> None:
         """Write the function."""
-        body = [self._statement(statement) for statement in self.function.body[:-1]]
+        for index, statement in self.edit:
+            self.edit.replace(index, self._statement(statement))
         if not self.by_value:
             self.written = self.function
             return
         returned = list(self.function.returned)
         if self.function.name == entry:
-            body += stating(Facts("optimizer"), self._updates(returned))
+            self.edit.before(self.edit.end, *self._updates(returned), facts=Facts("optimizer"))
         else:
             params = {p.name: i for i, p in enumerate(self.function.params)}
             for name, values in self.by_value.items():
                 for slot, value in values if name in params else ():
                     self.found.append(_Seen(params[name], slot, value))
                     returned.append(value)
-        self.written = replace(self.function, body=(*body, Return(tuple(returned))), result_types=None)
+        self.edit.returns(returned)
+        self.written = self.edit.done(result_types=None)
 
     def _statement(self, statement: Statement) -> Statement:
         if isinstance(statement, Apply) and statement.op == "ScaleToFloat8":
             q, scale, now = (*statement.results, DISCARD, DISCARD)[:3]
-            now = now or self.f.fresh(f"{next(iter(names(statement.args)))}.now")
+            now = now or self.edit.fresh(f"{next(iter(names(statement.args)))}.now")
             slot = statement.attrs.get("slot", 0)
             self._note(statement.args[1], slot, now)
             return replace(statement, results=(q, scale, now), claims=())
         if isinstance(statement, Call) and self.seen.get(statement.function):
             more: list[str] = []
             for seen in self.seen[statement.function]:
-                more.append(self.f.fresh(seen.value))
+                more.append(self.edit.fresh(seen.value))
                 self._note(statement.args[seen.param], seen.slot, more[-1])
             return replace(statement, results=(*statement.results, *more), claims=())
         return statement
@@ -119,17 +120,18 @@ class _Writer:
 
     def _updates(self, returned: list[Arg]) -> list[Statement]:
         """The statements that compute the new histories, and those that are returned."""
-        makers = {name: s for s in self.function.body if isinstance(s, Apply) for name in s.results}
         body: list[Statement] = []
         for expected, values in self.by_value.items():
-            history = makers[expected].args[0]
+            maker = self.edit.maker(expected)
+            assert isinstance(maker, Apply)
+            history = maker.args[0]
             assert isinstance(history, str)
-            current = self.f.fresh(history)
+            current = self.edit.fresh(history)
             body.append(Apply((current,), "NextHistory", (history,)))
-            each = [self.f.fresh(f"{now}.{EXPECTED}") for _, now in values]
+            each = [self.edit.fresh(f"{now}.{EXPECTED}") for _, now in values]
             body += [Apply((greatest,), "Greatest", (now,)) for greatest, (_, now) in zip(each, values, strict=True)]
             # All at once, so that a maximum over several devices takes one collective.
-            found, new = self.f.fresh(f"{history}.now"), self.f.fresh(f"{history}_new")
+            found, new = self.edit.fresh(f"{history}.now"), self.edit.fresh(f"{history}_new")
             body.append(Apply((found,), "Concat", tuple(each), Attributes({"axis": 0})))
             slots = tuple(slot for slot, _ in values)
             body.append(Apply((new,), "RecordGreatest", (current, found), Attributes({"slots": slots})))

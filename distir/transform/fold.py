@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 from distir.analysis import State, check
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Arg, Constant, Dense, Function, Literal, Module, Return, names, operands, results
+from distir.ir import Apply, Arg, Constant, Dense, Function, Literal, Module, names, results
+from distir.ir.rewrite import Rewriter
 from distir.ops import dense
-from distir.transform.operands import with_operands
 from distir.transform.steps import step
 
 WRITTEN = 64
@@ -39,11 +38,11 @@ def _folded(function: Function, state: State, most: float) -> Function:
     constants = _constants(function, state, most)
     if not constants:
         return function
-    body = [s if isinstance(s, Return) else with_operands(s, constants) for s in function.body]
-    mentioned = {name for s in body for name in names(operands(s))}
-    gone = constants.keys() - mentioned  # a returned value keeps its name
-    kept = tuple(s for s in body if not results(s) or not gone.issuperset(filter(None, results(s))))
-    return replace(function, body=kept)
+    edit, returned = Rewriter(function), {*names(function.returned)}
+    edit.rename(constants, range(edit.end))
+    gone = constants.keys() - returned  # a returned value keeps its name
+    edit.erase(*(i for i, s in edit if results(s) and gone.issuperset(filter(None, results(s)))))
+    return edit.done()
 
 
 def _constants(function: Function, state: State, most: float) -> Mapping[str, Arg]:

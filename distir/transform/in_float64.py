@@ -32,6 +32,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.calls import called_by
+from distir.ir.rewrite import mapped
 from distir.ops import OPS, dense
 
 FLOAT32, FLOAT64 = DTYPES["Float32"], DTYPES["Float64"]
@@ -52,12 +53,10 @@ def in_float64(module: Module) -> Module:
     """
     called = called_by(module)
     return Module(
-        Function(
-            f.name,
-            tuple(replace(p, type=_type(p.type, None if f.name in called else FLOAT64)) for p in f.params),
-            tuple(map(_statement, f.body)),
-            None,
-            f.kernel,
+        replace(
+            mapped(f, _statement),
+            params=tuple(replace(p, type=_type(p.type, None if f.name in called else FLOAT64)) for p in f.params),
+            result_types=None,
         )
         for f in module
     )

@@ -27,10 +27,9 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import called_by, inlined_sizes
 from distir.ir.deep import Deep, finish
-from distir.ir.rewrite import on_stream, state_since
+from distir.ir.rewrite import on_stream, state_since, substituted, with_operands
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
-from distir.transform.operands import substituted, with_operands
 from distir.transform.steps import StepError, step, tell
 
 

@@ -12,8 +12,8 @@ from itertools import chain, zip_longest
 
 from distir.ir import Apply, Arg, Call, Function, Module, Statement, names, operands, results
 from distir.ir.builder import namer
+from distir.ir.rewrite import with_operands
 from distir.transform.inline import inlined_call
-from distir.transform.operands import with_operands
 
 
 def interleaved_calls(

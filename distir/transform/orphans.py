@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from distir.ir import Call, Function, Module, Statement
 from distir.ir.calls import called_by, reachable
+from distir.ir.rewrite import mapped
 from distir.transform.entry import entry_names
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -40,4 +41,4 @@ def without_orphans(given: Module, functions: Iterable[Function], variants: Mapp
     found = (f for f in by_name.values() if f.name in called)
     if not renamed:
         return Module(found)
-    return Module(replace(f, name=renamed.get(f.name, f.name), body=tuple(map(written, f.body))) for f in found)
+    return Module(replace(mapped(f, written), name=renamed.get(f.name, f.name)) for f in found)

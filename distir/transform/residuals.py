@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import zip_longest
 
-from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Module, Return, Statement, results
+from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Module, Statement, results
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.dataflow import definitions
+from distir.ir.rewrite import Rewriter
 from distir.transform.dead_code import with_results
 
 
@@ -26,8 +28,6 @@ class Residuals:
         self._places: dict[str, dict[str, tuple[int, str | None]]] = {}
         """By function: the definitions of values that had no name before, and the callee's value for each residual of a
         call."""
-        self._defined: dict[str, dict[str, int]] = {}
-        """By function: the definitions of its named values."""
         self._named: dict[tuple[str, int], tuple[str, ...]] = {}
         """By statement: names for all its results, including discarded ones."""
         self._names: dict[str, FunctionBuilder] = {}
@@ -81,10 +81,7 @@ class Residuals:
         """The definition of one value; see `definitions`."""
         index, _ = self._places.get(function.name, {}).get(name, (None, None))
         if index is None:
-            if function.name not in self._defined:
-                body = reversed([*enumerate(function.body)])
-                self._defined[function.name] = {own: at for at, s in body for own in results(s)}
-            index = self._defined[function.name][name]
+            index = definitions(function)[name]
         statement = function.body[index]
         named = self._named.get((function.name, index))
         if named is not None and isinstance(statement, (Apply, Call)):
@@ -105,7 +102,7 @@ class Residuals:
 
     def forward(self, name: str, used: Iterable[str] = ()) -> tuple[Statement, ...]:
         """The body of a function, with residuals named. `used`: values used after it."""
-        return self._forward(self.module.functions[name], self._orders(), frozenset(used))
+        return self._forward(self.module.functions[name], self._orders(), frozenset(used)).body
 
     def functions(self, entry: Function, backwards: Mapping[str, Iterable[Function]]) -> Iterator[Function]:
         """The module's functions: the new entry, the others extended by residuals, and their VJP functions."""
@@ -114,29 +111,26 @@ class Residuals:
             if function.name == entry.name:
                 yield entry
                 continue
-            stated = function.result_types
-            if stated is not None:
-                stated = (*stated, *(UNKNOWN for _ in orders.get(function.name, ())))
-            yield replace(function, body=self._forward(function, orders), result_types=stated)
+            yield self._forward(function, orders)
             yield from backwards.get(function.name, ())
 
     def _forward(
         self, function: Function, orders: Mapping[str, tuple[str, ...]], used: frozenset[str] = frozenset()
-    ) -> tuple[Statement, ...]:
-        inside = orders.get(function.name, ())
+    ) -> Function:
+        inside, stated = orders.get(function.name, ()), function.result_types
         wanted = {*used, *inside}
-        body: list[Statement] = []
-        for index, statement in enumerate(function.body):
-            if isinstance(statement, Return):
-                body.append(Return((*statement.args, *inside)))
-                continue
+        edit = Rewriter(function)
+        for index, statement in edit:
             named = self._named.get((function.name, index))
             if named is not None and isinstance(statement, (Apply, Call)):
                 statement = with_results(statement, _wanted(statement.results, named, wanted))
             if isinstance(statement, Call) and statement.function in orders:
                 statement = self._with_extras(function.name, index, statement, orders[statement.function])
-            body.append(statement)
-        return tuple(body)
+            edit.replace(index, statement)
+        if not inside:
+            return edit.done()
+        edit.returns((*function.returned, *inside))
+        return edit.done(result_types=stated if stated is None else (*stated, *(UNKNOWN for _ in inside)))
 
     def _orders(self) -> dict[str, tuple[str, ...]]:
         """By function: its residuals in the order of definition."""

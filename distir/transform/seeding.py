@@ -30,10 +30,10 @@ from distir.ir import (
     TensorType,
     results,
 )
-from distir.ir.builder import namer
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import facts_of
+from distir.ir.rewrite import Rewriter
 from distir.transform.checking import checked
+from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_of
 from distir.transform.order import DIFFERENTIATED, DISTRIBUTED
 from distir.transform.sharding.batch import batch_places
@@ -103,44 +103,42 @@ class _Seeding:
         return self.axes.get(function.name, {}).get(results(statement)[0])
 
     def _function(self, function: Function, located: Mapping[str, bool]) -> Function:
-        fresh = namer(function).fresh
+        edit = Rewriter(function)
+        fresh = edit.fresh
         seed = fresh("seed")
         rows = fresh("rows") if located[function.name] else DISCARD
         params = [*function.params]
-        body: list[Statement] = []
         if rows and function.name == self.entry.name:
             param = next(p for p in params if isinstance(p.roles.get("batch"), int))
             axis = param.roles["batch"]
-            body.append(Apply((rows,), "Positions", (param.name,), Attributes({"axis": axis} if axis else {})))
+            edit.behind(-1, Apply((rows,), "Positions", (param.name,), Attributes({"axis": axis} if axis else {})))
         elif rows:
             params.append(Param(rows, ROWS))
         params.append(Param(seed, SEED))
         number = 0
-        for statement in function.body:
+        for index, statement in edit:
             wants = self._wants_rows(function, statement, located)
             if wants is None:
-                body.append(statement)
                 continue
             key = fresh(f"{results(statement)[0] or 'dropped'}.key")
-            facts = facts_of(statement)
-            body.append(Apply((key,), "FoldIn", (seed, Literal(number)), facts=facts))
+            edit.before(index, Apply((key,), "FoldIn", (seed, Literal(number))))
             number += 1
             if isinstance(statement, Call):
-                body.append(replace(statement, args=(*statement.args, *((rows,) if wants else ()), key)))
+                edit.replace(index, replace(statement, args=(*statement.args, *((rows,) if wants else ()), key)))
             else:
                 assert isinstance(statement, Apply)
                 axis = self._axis(function, statement)
                 if statement.op == ATTENTION:
                     own = statement.args[:KEY] + (DISCARD,) * (KEY - len(statement.args))
-                    body.append(replace(statement, args=(*own, key, *(() if axis is None else (rows,)))))
+                    edit.replace(index, replace(statement, args=(*own, key, *(() if axis is None else (rows,)))))
                     continue
                 mask = (fresh(f"{statement.results[0]}.mask"),) if len(statement.results) == 1 else ()
                 args = (*statement.args[:3], key, *(() if axis is None else (rows,)))
                 attrs = {name: value for name, value in statement.attrs.items() if name != "seed"}
                 own = Attributes({**attrs, "axis": axis} if axis else attrs)
-                claims = statement.claims and (*statement.claims, *(None for _ in mask))
-                body.append(Apply((*statement.results, *mask), "Dropout", args, own, claims, statement.stream, facts))
-        return replace(function, params=tuple(params), body=tuple(body))
+                dropped = with_results(statement, (*statement.results, *mask))
+                edit.replace(index, replace(dropped, args=args, attrs=own))
+        return edit.done(params=tuple(params))
 
 
 def _is_unseeded(statement: Statement) -> bool:

@@ -7,7 +7,6 @@ a softmax, with the scores in memory.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from distir.analysis import Analysis, State, analysed
@@ -28,7 +27,8 @@ from distir.ir import (
     Type,
     types,
 )
-from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.builder import FunctionBuilder
+from distir.ir.rewrite import Rewriter, substituted
 from distir.ops import OPS, type_of
 from distir.transform.entry import entry_of
 from distir.transform.order import DIFFERENTIATED
@@ -87,12 +87,10 @@ def decomposed(module: Module, *ops: str) -> Module:
 def _written(function: Function, ops: Collection[str], known: Mapping[str, Type]) -> Function:
     from distir.ops.backward import NotDifferentiable, Rewrite, Tape
 
-    builder, tape = namer(function), Tape(dict(known))
-    body: list[Statement] = []
+    edit, tape = Rewriter(function), Tape(dict(known))
     there: dict[object, tuple[str, ...]] = {}
-    for index, statement in enumerate(function.body):
+    for index, statement in edit:
         if not isinstance(statement, Apply) or statement.op not in ops:
-            body.append(statement)
             continue
         try:
             results = OPS[statement.op].rule("decomposition")(Rewrite(statement, tape))
@@ -100,8 +98,8 @@ def _written(function: Function, ops: Collection[str], known: Mapping[str, Type]
             site = Site(function.name, index, Part("callee"))
             hint = reason.help or "annotate the parameters with their types"
             raise ProgramError([Diagnostic(codes.NOT_WRITTEN_OUT, site, str(reason), (), hint)]) from None
-        body += _named(tape, builder, statement, results, there)
-    return replace(function, body=tuple(body), kernel=False)
+        edit.replace(index, *_named(tape, edit.builder, statement, results, there))
+    return edit.done(kernel=False)
 
 
 def _named(
@@ -110,7 +108,7 @@ def _named(
     """The statements of a decomposition, renamed, without those already in `there` from earlier ones."""
     lasting = {r: name for r, name in zip(results, statement.results, strict=True) if name != DISCARD}
     for each in tape.take(lasting):
-        args = tuple(lasting.get(arg, arg) if isinstance(arg, str) else arg for arg in each.args)
+        args = substituted(each.args, lasting)
         key = each.op, args, each.attrs, statement.stream
         if key in there and lasting.keys().isdisjoint(each.results):
             lasting.update(zip(each.results, there[key], strict=True))
@@ -119,7 +117,7 @@ def _named(
             if name != DISCARD and name not in lasting:
                 lasting[name] = builder.fresh(f"{statement.results[0]}.{each.op.lower()}")
         there[key] = tuple(lasting.get(name, name) for name in each.results)
-        yield Apply(there[key], each.op, args, each.attrs, stream=statement.stream, facts=statement.facts)
+        yield Apply(there[key], each.op, args, each.attrs)
 
 
 # Types that hold in every call of a function.

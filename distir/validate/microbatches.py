@@ -13,9 +13,8 @@ from itertools import pairwise
 
 from distir.ir import DISCARD, Apply, Attributes, Call, Function, Module, Statement, names, operands
 from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.rewrite import facts_of, stated_with
+from distir.ir.rewrite import facts_of, stated_with, with_operands
 from distir.transform.entry import entry_of
-from distir.transform.operands import with_operands
 
 LEAST = 4
 """So many calls of a round one behind the other show what each of them takes of the one before it."""

@@ -9,6 +9,7 @@ from typing import Final
 from distir.ir import (
     DISCARD,
     DTYPES,
+    NO_FACTS,
     Apply,
     Arg,
     Attributes,
@@ -16,15 +17,13 @@ from distir.ir import (
     Function,
     Literal,
     Module,
-    Return,
     Statement,
     names,
-    operands,
 )
-from distir.ir.builder import namer
+from distir.ir.dataflow import definitions
+from distir.ir.rewrite import Rewriter
 from distir.ir.roles import is_held
 from distir.transform.entry import entry_of
-from distir.transform.operands import with_operands
 
 
 def with_metrics(module: Module, count: int) -> Module:
@@ -37,22 +36,19 @@ def with_metrics(module: Module, count: int) -> Module:
     given = {p.name for p in entry.params if not is_held(p)}
     embedded = [s for s in made.values() if s.op == "GatherGrad" and s.args[1] in given]
     logits, labels = _logits_and_labels(made)
-    builder = namer(entry)
-    body: list[Statement] = []
+    edit = Rewriter(entry)
 
     def put(op: str, *args: Arg, **attrs: Constant) -> str:
-        name = builder.fresh("metric")
-        body.append(Apply((name,), op, args, Attributes(attrs)))
-        return name
+        return edit.builder.apply(op, *args, results=("metric",), **attrs)[0]
 
     later = put("After", logits, *(s.args[0] for s in embedded))
     found: list[str] = []
     for _ in range(count):
         rows = put("Flatten", put("Cast", later, to=DTYPES["Float32"]), axis=2)
         found.append(put("NegativeLogLikelihoodLoss", put("LogSoftmax", rows, axis=1), labels, reduction="sum"))
-    *others, end = entry.body
-    assert isinstance(end, Return)
-    changed = replace(entry, body=(*others, *body, Return((*end.args, *found))), result_types=None)
+    edit.before(edit.end, *edit.written())
+    edit.returns((*entry.returned, *found))
+    changed = edit.done(result_types=None)
     return Module(changed if f.name == entry.name else f for f in module)
 
 
@@ -72,17 +68,12 @@ def with_logits_again(module: Module) -> Module:
         if len(users) != 1 or users[0].op not in ("Cast", "Reshape"):
             break
         (gradient,) = users[0].results
-    builder = namer(entry)
-    again, ready = (builder.fresh(f"{name}.again") for name in (product.results[0], gradient))
-    body: list[Statement] = []
-    instead: dict[str, str] = {}
-    for statement in entry.body:
-        body.append(with_operands(statement, instead))
-        if isinstance(statement, Apply) and gradient in statement.results:
-            body.append(replace(product, results=(again,)))
-            body.append(Apply((ready,), "After", (gradient, again), Attributes({})))
-            instead[gradient] = ready
-    changed = replace(entry, body=tuple(body))
+    edit = Rewriter(entry)
+    again, ready = (edit.fresh(f"{name}.again") for name in (product.results[0], gradient))
+    edit.rename({gradient: ready})
+    wait = Apply((ready,), "After", (gradient, again))
+    edit.behind(definitions(entry)[gradient], replace(product, results=(again,)), wait, facts=NO_FACTS)
+    changed = edit.done()
     return Module(changed if f.name == entry.name else f for f in module)
 
 
@@ -107,22 +98,24 @@ def with_exact_softmax(module: Module) -> Module:
 def _exact(function: Function) -> Function:
     made = {s.results[0]: s for s in function.body if isinstance(s, Apply) and s.op == "Where"}
     masked = {s.args[0]: s for s in function.body if isinstance(s, Apply) and s.op == "Softmax" and s.args[0] in made}
-    builder = namer(function)
-    body: list[Statement] = []
-    for statement in function.body:
+    edit = Rewriter(function)
+    for number, statement in edit:
         if isinstance(statement, Apply) and statement.results and statement.results[0] in masked:
             seen, scores, least = statement.args
-            exact = builder.fresh(f"{scores}.exact")
-            body.append(Apply((exact,), "Cast", (scores,), Attributes({"to": DTYPES["Float32"]})))
-            body.append(replace(statement, args=(seen, exact, least)))
+            (exact,) = edit.builder.apply("Cast", scores, results=(f"{scores}.exact",), to=DTYPES["Float32"])
+            _write(edit, number, *edit.written(), replace(statement, args=(seen, exact, least)))
         elif statement in masked.values():
             assert isinstance(statement, Apply)
-            exact = builder.fresh(f"{statement.results[0]}.exact")
-            body.append(replace(statement, results=(exact,)))
-            body.append(Apply(statement.results, "Cast", (exact,), Attributes({"to": DTYPES["BFloat16"]})))
-        else:
-            body.append(statement)
-    return replace(function, body=tuple(body))
+            exact = edit.fresh(f"{statement.results[0]}.exact")
+            cast = Apply(statement.results, "Cast", (exact,), Attributes({"to": DTYPES["BFloat16"]}))
+            _write(edit, number, replace(statement, results=(exact,)), cast)
+    return edit.done()
+
+
+def _write(edit: Rewriter, number: int, *statements: Statement) -> None:
+    """Write statements in place of one, with the facts that they state themselves."""
+    edit.behind(number, *statements, facts=NO_FACTS)
+    edit.erase(number)
 
 
 SCATTERS: Final = ("MPIReduceScatter", "GroupReduceScatter")
@@ -148,14 +141,10 @@ def _with_bias_apart(function: Function) -> Function:
     ops = [s for s in function.body if isinstance(s, Apply)]
     made = {name: s for s in ops for name in s.results}
     used = {name: s for s in reversed(ops) for name in names(s.args)}
-    builder = namer(function)
-    body: list[Statement] = []
-    instead: dict[str, str] = {}
+    edit = Rewriter(function)
 
     def put(op: str, *args: Arg, **attrs: Constant) -> str:
-        name = builder.fresh(f"{op.lower()}_of_bias")
-        body.append(Apply((name,), op, args, Attributes(attrs)))
-        return name
+        return edit.builder.apply(op, *args, results=(f"{op.lower()}_of_bias",), **attrs)[0]
 
     def widened(name: Arg) -> str:
         """A copy in Float32, in memory: what follows is another kernel."""
@@ -165,35 +154,36 @@ def _with_bias_apart(function: Function) -> Function:
     def is_made_by(name: Arg, ops: tuple[str, ...]) -> bool:
         return isinstance(name, str) and name in made and made[name].op in ops
 
-    for statement in function.body:
-        statement = with_operands(statement, instead)
-        body.append(statement)
+    for number, statement in edit:
+        body = edit.builder.body
         if not isinstance(statement, Apply) or len(statement.results) != 1:
             continue
         (result,) = statement.results
         moved = result in used and used[result].op in MOVES
         if statement.op == "Add" and is_made_by(statement.args[1], ("RaggedExpand",)) and moved:
-            body.pop()
             product, bias = statement.args[0], made[str(statement.args[1])]
-            wide, each = put("Cast", bias.args[0], to=DTYPES["Float32"]), builder.fresh("weighed_bias")
+            wide, each = put("Cast", bias.args[0], to=DTYPES["Float32"]), edit.fresh("weighed_bias")
             body.append(replace(bias, results=(each,), args=(wide, *bias.args[1:])))
             total = put("Add", widened(product), each)
-            body.append(Apply((result,), "CastLike", (put("After", total, total), product), Attributes({})))
+            body.append(Apply((result,), "CastLike", (put("After", total, total), product)))
+            _write(edit, number, *edit.written())
         elif statement.op == "RaggedSum" and is_made_by(statement.args[0], MOVES):
-            body.pop()
             rows, *others = statement.args
-            wide, total = widened(rows), builder.fresh("sum_of_bias")
+            wide, total = widened(rows), edit.fresh("sum_of_bias")
             weighed = put("Mul", wide, Literal(1.0))
             body.append(replace(statement, results=(total,), args=(put("After", weighed, weighed), *others)))
-            body.append(Apply((result,), "CastLike", (total, rows), Attributes({})))
+            body.append(Apply((result,), "CastLike", (total, rows)))
             by_bias = put("Mul", wide, Literal(1.0))
             weights = put("ReduceSum", put("After", by_bias, by_bias), Literal((-1,)), keepdims=False)
             narrow = put("CastLike", wide, rows)
             copied = put("Mul", put("After", narrow, narrow, weights), Literal(1.0))
-            instead[str(rows)] = put("After", copied, copied)
-    left = {name for s in body for name in names(operands(s))}
-    gone = (s for s in body if not (isinstance(s, Apply) and s.op == "RaggedExpand" and s.results[0] not in left))
-    return replace(function, body=tuple(gone))
+            instead = {str(rows): put("After", copied, copied)}
+            _write(edit, number, *edit.written())
+            edit.rename(instead, [user for user in edit.users(str(rows)) if number < user < len(function.body)])
+    for number, statement in edit:
+        if isinstance(statement, Apply) and statement.op == "RaggedExpand" and not edit.users(statement.results[0]):
+            edit.erase(number)
+    return edit.done()
 
 
 def with_clamps_apart(module: Module) -> Module:
@@ -209,13 +199,10 @@ def with_clamps_apart(module: Module) -> Module:
 def _with_clamps_apart(function: Function) -> Function:
     ops = [s for s in function.body if isinstance(s, Apply)]
     made = {name: s for s in ops for name in s.results}
-    builder = namer(function)
-    body: list[Statement] = []
+    edit = Rewriter(function)
 
     def put(op: str, *args: Arg) -> str:
-        name = builder.fresh(f"{op.lower()}_of_clamp")
-        body.append(Apply((name,), op, args, Attributes({})))
-        return name
+        return edit.builder.apply(op, *args, results=(f"{op.lower()}_of_clamp",))[0]
 
     def in_memory(name: Arg) -> str:
         return put("After", name, name)
@@ -228,20 +215,18 @@ def _with_clamps_apart(function: Function) -> Function:
         return statement.op == "Clip" or (seen is not None and seen.op in ("And", "LessOrEqual", "GreaterOrEqual"))
 
     last = max((i for i, s in enumerate(function.body) if isinstance(s, Apply) and s.op == "Clip"), default=0)
-    for number, statement in enumerate(function.body):
-        if not is_clamped(statement):
-            body.append(statement)
+    for number, statement in edit:
+        if not isinstance(statement, Apply) or not is_clamped(statement):
             continue
-        assert isinstance(statement, Apply)
         (result,), at = statement.results, 0 if statement.op == "Clip" else 1
         args = list(statement.args)
         args[at] = in_memory(args[at])
-        each = builder.fresh(f"{result}_apart")
-        body.append(replace(statement, results=(each,), args=tuple(args)))
+        each = edit.fresh(f"{result}_apart")
+        edit.builder.body.append(replace(statement, results=(each,), args=tuple(args)))
         joined = put("Mul", in_memory(each), Literal(1.0))
         awaited = Attributes({"blocking": True} if statement.op == "Clip" and number == last else {})
-        body.append(Apply((result,), "After", (joined, joined), awaited))
-    return replace(function, body=tuple(body))
+        _write(edit, number, *edit.written(), Apply((result,), "After", (joined, joined), awaited))
+    return edit.done()
 
 
 def with_sorted_rows(module: Module) -> Module:
@@ -258,27 +243,22 @@ def with_sorted_rows(module: Module) -> Module:
 
 def _with_sorted_rows(function: Function) -> Function:
     counts = {s.results[1] for s in function.body if isinstance(s, Apply) and s.op == "Dispatch"}
-    builder = namer(function)
-    body: list[Statement] = []
+    edit = Rewriter(function)
 
-    def copied(name: Arg, result: str) -> None:
-        made = builder.fresh("copy")
-        body.append(Apply((made,), "Mul", (name, Literal(1.0)), Attributes({})))
-        body.append(Apply((result,), "After", (made, made), Attributes({})))
+    def copied(name: Arg, result: str) -> list[Statement]:
+        made = edit.fresh("copy")
+        return [Apply((made,), "Mul", (name, Literal(1.0))), Apply((result,), "After", (made, made))]
 
-    for statement in function.body:
-        exchanges = isinstance(statement, Apply) and statement.op == "GroupAlltoall"
-        if not isinstance(statement, Apply) or not exchanges or statement.args[0] in counts:
-            body.append(statement)
-        elif statement.attrs.get("concat_axis") == 0:
-            (result,), come = statement.results, builder.fresh("come")
-            body.append(replace(statement, results=(come,)))
-            copied(come, result)
+    for number, statement in edit:
+        if not isinstance(statement, Apply) or statement.op != "GroupAlltoall" or statement.args[0] in counts:
+            continue
+        if statement.attrs.get("concat_axis") == 0:
+            (result,), come = statement.results, edit.fresh("come")
+            _write(edit, number, replace(statement, results=(come,)), *copied(come, result))
         else:
-            going = builder.fresh("going")
-            copied(statement.args[0], going)
-            body.append(replace(statement, args=(going,)))
-    return replace(function, body=tuple(body))
+            going = edit.fresh("going")
+            _write(edit, number, *copied(statement.args[0], going), replace(statement, args=(going,)))
+    return edit.done()
 
 
 def with_gathered_routes(module: Module) -> Module:
@@ -294,21 +274,19 @@ def with_gathered_routes(module: Module) -> Module:
 def _with_gathered_routes(function: Function) -> Function:
     routes = {s.results[1]: s for s in function.body if isinstance(s, Apply) and s.op == "Route"}
     counted = {s.results[1]: str(s.args[0]) for s in function.body if isinstance(s, Apply) and s.op == "Dispatch"}
-    builder = namer(function)
-    body: list[Statement] = []
-    for statement in function.body:
+    edit = Rewriter(function)
+    for number, statement in edit:
         exchanged = statement.args[0] if isinstance(statement, Apply) and statement.op == "GroupAlltoall" else ""
         route = routes.get(counted.get(exchanged, "")) if isinstance(exchanged, str) else None
         if isinstance(statement, Apply) and route is not None:
             scores, chosen = route.args[0], route.results[1]
-            none, some, taken = (builder.fresh(name) for name in ("none", "some", "taken"))
-            body.append(Apply((none,), "Less", (scores, scores), Attributes({})))
-            body.append(Apply((some,), "Equal", (chosen, chosen), Attributes({})))
-            body.append(Apply((taken,), "ScatterElements", (none, chosen, some), Attributes({"axis": -1})))
-            group = Attributes({name: statement.attrs[name] for name in ("size", "stride")})
-            body.append(Apply((DISCARD,), "GroupAllgather", (taken,), group))  # not asynchronous
-        body.append(statement)
-    return replace(function, body=tuple(body))
+            f, group = edit.builder, {name: statement.attrs[name] for name in ("size", "stride")}
+            (none,) = f.apply("Less", scores, scores, results=("none",))
+            (some,) = f.apply("Equal", chosen, chosen, results=("some",))
+            (taken,) = f.apply("ScatterElements", none, chosen, some, results=("taken",), axis=-1)
+            f.apply("GroupAllgather", taken, results=(DISCARD,), **group)  # not asynchronous
+            edit.before(number, *edit.written(), facts=NO_FACTS)
+    return edit.done()
 
 
 def with_flat_gradients(module: Module) -> Module:
@@ -325,21 +303,19 @@ def _with_flat_gradients(function: Function) -> Function:
     ops = [s for s in function.body if isinstance(s, Apply)]
     summed = {arg for s in ops if s.op in SCATTERS and s.stream for arg in names(s.args)}
     packed = {s.results[0] for s in ops if s.op == "MakeTuple"}
-    builder = namer(function)
-    body: list[Statement] = []
+    edit = Rewriter(function)
 
     def flat(gradient: Arg) -> Arg:
         if gradient in packed or gradient == DISCARD:
             return gradient
         for part in ("joined", "divided"):
-            made, gradient = gradient, builder.fresh(f"{gradient}_{part}")
-            body.append(Apply((gradient,), "Mul", (made, Literal(1.0)), Attributes({})))
+            (gradient,) = edit.builder.apply("Mul", gradient, Literal(1.0), results=(f"{gradient}_{part}",))
         return gradient
 
-    for statement in function.body:
+    for number, statement in edit:
         if isinstance(statement, Apply):
             is_sum = statement.op in SCATTERS and bool(statement.stream)
             if is_sum or (statement.op == "MakeTuple" and statement.results[0] in summed):
-                statement = replace(statement, args=tuple(map(flat, statement.args)))
-        body.append(statement)
-    return replace(function, body=tuple(body))
+                edit.replace(number, replace(statement, args=tuple(map(flat, statement.args))))
+                edit.before(number, *edit.written(), facts=NO_FACTS)
+    return edit.done()

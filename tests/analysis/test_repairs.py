@@ -16,8 +16,8 @@ from editing_samples import after, opened
 from distir.diagnostics import Severity, Span
 from distir.ide.actions.fixes import quick_fixes
 from distir.ir import Apply, Call, Function, Module, names, operands, results
+from distir.ir.rewrite import with_operands
 from distir.syntax import print_module
-from distir.transform.operands import with_operands
 
 HEAD = """\
 func @dense(%w, %x) {

@@ -11,9 +11,9 @@ from distir.diagnostics import Severity, Span
 from distir.ide.actions import annotations, fixes, functions, recompute, schedule, transforms
 from distir.ide.edits import rewritten
 from distir.ir import Apply, Call, Function, Module, names, operands, results
+from distir.ir.rewrite import with_operands
 from distir.syntax import parse, print_module
 from distir.transform import verify
-from distir.transform.operands import with_operands
 
 
 def refactorings(document, span):

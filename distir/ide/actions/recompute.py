@@ -16,9 +16,9 @@ from distir.ide.document import Document
 from distir.ide.edits import Edit, before_statement
 from distir.ide.instances import facts
 from distir.ir import DISCARD, Apply, Call, Return, Statement, names, operands, results
+from distir.ir.rewrite import with_operands
 from distir.ops import OPS
 from distir.syntax import FunctionSyntax
-from distir.transform.operands import with_operands
 
 TRIED = 3
 """How many operands are tried."""

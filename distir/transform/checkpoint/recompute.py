@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Statement, names, operands
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.rewrite import with_operands
 from distir.transform.checkpoint.blocks import TrainingStep
 from distir.transform.dead_code import live
-from distir.transform.operands import with_operands
 
 
 def recomputed(entry: Function, turn: int, inside: Mapping[str, Apply | Call]) -> Function | None:

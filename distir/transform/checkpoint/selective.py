@@ -30,12 +30,12 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import called_by
+from distir.ir.rewrite import with_operands
 from distir.ops import OPS, Value, type_of
 from distir.ops.loops import kind_of
 from distir.transform.dead_code import live
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
-from distir.transform.operands import with_operands
 from distir.transform.orphans import without_orphans
 
 PRODUCTS = frozenset({"MatMul", "Einsum"})

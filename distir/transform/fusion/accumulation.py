@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from distir.analysis import State
 from distir.ir import DISCARD, Apply, Function, Module, Statement, TensorType, results
 from distir.ir.dataflow import uses
+from distir.ir.rewrite import Rewriter
 from distir.ops import type_of
 from distir.ops.experts.operands import RAGGED_GRADIENTS
 
@@ -66,9 +67,8 @@ def accumulated(module: Module, states: Mapping[str, State]) -> Module:
 
 
 def _accumulated(function: Function, state: State) -> Function:
-    used = uses(function)
-    body: list[Statement | None] = list(function.body)
-    for index, statement in enumerate(function.body):
+    edit, used = Rewriter(function), uses(function)
+    for index, statement in edit:
         if not isinstance(statement, Apply) or statement.op != "Gemm" or not makes_a_weight_gradient(statement):
             continue
         (term,) = results(statement)
@@ -76,12 +76,13 @@ def _accumulated(function: Function, state: State) -> Function:
         if found is None or len(found.chain) > 1:
             continue
         at = found.chain[0]
-        total = body[at]
+        total = edit[at]
         if isinstance(total, Apply) and total is function.body[at] and _alike(state, found.so_far, term):
             args = (*statement.args, found.so_far)
-            body[index] = None
-            body[at] = replace(statement, results=total.results, args=args, claims=total.claims)
-    return function if None not in body else replace(function, body=tuple(s for s in body if s is not None))
+            product = replace(statement, results=total.results, args=args, claims=total.claims)
+            edit.behind(at, product, facts=statement.facts)
+            edit.erase(index, at)
+    return edit.done()
 
 
 def _alike(state: State, a: str, b: str) -> bool:

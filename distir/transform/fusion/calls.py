@@ -27,7 +27,6 @@ from distir.ir import (
     Function,
     Module,
     Param,
-    Return,
     Statement,
     TensorType,
     Type,
@@ -35,15 +34,13 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.dataflow import definitions, uses
-from distir.ir.rewrite import facts_of, stated_with
+from distir.ir.dataflow import definitions, maker, uses
+from distir.ir.rewrite import Rewriter, facts_of, stated_with, substituted
 from distir.ops import type_of
-from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
 from distir.transform.fusion.accumulation import Accumulation, accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.groups import Grouping, placed_part
 from distir.transform.fusion.kernels import name_of
-from distir.transform.operands import with_operands
 from distir.transform.orphans import without_orphans
 
 MOVABLE = frozenset({"pointwise", "view", "move"})
@@ -76,9 +73,7 @@ class _Variants:
 
     def __post_init__(self) -> None:
         self.functions = dict(self.module.functions)
-        self.taken = FunctionBuilder("")
-        for name in self.functions:
-            self.taken.fresh(name)
+        self.taken = namer(self.module)
 
     def module_of_used(self) -> Module:
         """The module without functions that are no longer called; variants follow their originals."""
@@ -97,21 +92,9 @@ class _Variants:
         return name
 
 
-class _Mentions:
-    """The use-def chains of a function."""
-
-    def __init__(self, function: Function) -> None:
-        self.function = function
-        self.uses = uses(function)
-        self.maker = definitions(function)
-
-
 @dataclass
 class _Sums(_Variants):
     """Moves sums of gradients into the functions that compute their terms."""
-
-    mentions: dict[str, _Mentions] = field(default_factory=dict[str, "_Mentions"])
-    """By function."""
 
     def done(self) -> Module:
         waiting = [name for name, function in self.functions.items() if not function.kernel]
@@ -121,30 +104,22 @@ class _Sums(_Variants):
             waiting += list(self.functions)[known:]
         return self.module_of_used() if len(self.functions) > len(self.module.functions) else self.module
 
-    def _mentions(self, name: str) -> _Mentions:
-        found = self.mentions.get(name)
-        if found is None or found.function is not self.functions[name]:
-            found = self.mentions[name] = _Mentions(self.functions[name])
-        return found
-
     def _moved(self, function: Function) -> Function:
-        used, maker = self._mentions(function.name).uses, self._mentions(function.name).maker
-        body: list[Statement | None] = list(function.body)
-        for index, call in enumerate(function.body):
+        edit, used, made = Rewriter(function), uses(function), definitions(function)
+        for index, call in edit:
             if not isinstance(call, Call) or self.functions[call.function].kernel:
                 continue
             moved: dict[int, Accumulation] = {}
             for number, name in enumerate(call.results):
                 found = accumulation_of(name, "", function.body, used) if name != DISCARD else None
-                if found is None or maker.get(found.so_far, -1) >= index:
+                if found is None or made.get(found.so_far, -1) >= index:
                     continue
                 if self._is_weight_gradient(call.function, number):
                     moved[number] = found
             if moved:
-                body[index] = self._called(call, moved, function.body)
-                for i in (i for found in moved.values() for i in found.chain):
-                    body[i] = None
-        return function if None not in body else replace(function, body=tuple(s for s in body if s is not None))
+                edit.replace(index, self._called(call, moved, function.body))
+                edit.erase(*(i for found in moved.values() for i in found.chain))
+        return edit.done()
 
     def _is_weight_gradient(self, name: str, number: int) -> bool:
         """Whether a function computes a result by a product that can accumulate, and does not use it otherwise."""
@@ -153,9 +128,7 @@ class _Sums(_Variants):
             returned = function.returned[number]
             if function.kernel or not isinstance(returned, str):
                 return False
-            mentions = self._mentions(name)
-            used = mentions.uses.get(returned, ())
-            made = function.body[mentions.maker[returned]] if returned in mentions.maker else None
+            used, made = uses(function).get(returned, ()), maker(function, returned)
             if len(used) > 1 or function.returned.count(returned) > 1 or not isinstance(made, (Apply, Call)):
                 return False
             if isinstance(made, Apply):
@@ -216,14 +189,14 @@ def _renamed(
     written: list[Statement] = []
     for statement in statements:
         assert isinstance(statement, Apply)
-        moved = with_operands(replace(statement, claims=()), instead)
-        made = tuple(
-            name and ((named or {}).get(name) or builder.fresh((hints or {}).get(name, name)))
+        made = {
+            name: (named or {}).get(name) or builder.fresh((hints or {}).get(name, name))
             for name in statement.results
-        )
-        instead.update((old, new) for old, new in zip(statement.results, made, strict=True) if old != DISCARD)
-        assert isinstance(moved, Apply)
-        written.append(with_results(moved, made))
+            if name != DISCARD
+        }
+        own = tuple(made.get(name, DISCARD) for name in statement.results)
+        written.append(replace(statement, results=own, args=substituted(statement.args, instead), claims=()))
+        instead.update(made)
     return written
 
 
@@ -237,12 +210,13 @@ def _with(
     without: Collection[int] = (),
 ) -> Function:
     """A function with other parameters and results, statements inserted first or after values, and some omitted."""
-    body = list(first)
-    for index, statement in enumerate(function.body):
-        if not isinstance(statement, Return) and index not in without:
-            body.append(statement)
-            body += [s for made in results(statement) for s in (behind or {}).get(made, ())]
-    return replace(function, params=tuple(params), body=(*body, Return(tuple(returned))), result_types=None)
+    edit, made = Rewriter(function), definitions(function)
+    edit.behind(-1, *first)
+    for value, statements in (behind or {}).items():
+        edit.behind(made[value], *statements, facts=NO_FACTS)
+    edit.erase(*without)
+    edit.returns(returned)
+    return edit.done(params=tuple(params), result_types=None)
 
 
 @dataclass(frozen=True)
@@ -424,31 +398,27 @@ class _Ends(_Variants):
         """A function with the ends of its callees moved into itself, or into the callees that it calls next."""
         if not any(isinstance(s, Call) and s.function in ends for s in function.body):
             return self.functions[function.name]
-        builder, used = namer(function), self.uses[function.name]
+        edit, used = Rewriter(function), self.uses[function.name]
         waiting: dict[int, list[_Moving]] = {}
-        body: list[Statement] = []
-        left = {i for end in ends.get(function.name, ()) for i in end.members}
-        for index, statement in enumerate(function.body):
+        edit.erase(*(i for end in ends.get(function.name, ()) for i in end.members))
+        for index, statement in edit:
             if isinstance(statement, Call):
                 moving: list[_Moving] = []
                 if statement.function in ends:
-                    statement, moving = self._opened(statement, ends[statement.function], builder)
+                    statement, moving = self._opened(statement, ends[statement.function], edit.builder)
                 if index in waiting:
                     needed = {arg for m in moving for arg in m.taken.values() if isinstance(arg, str)}
                     needed |= {name for m in waiting[index] for name in m.given if used[name] != [index]}
                     statement = self._taking(statement, waiting[index], needed)
-                body.append(statement)
+                edit.replace(index, statement)
                 for m in moving:
                     goal = min(i for name in m.given for i in used[name])
                     if self._goes_into(function, goal, m):
                         waiting.setdefault(goal, []).append(m)
                     else:
-                        body += m.statements
-            elif isinstance(statement, Return):
-                body.append(Return(self.functions[function.name].returned))
-            elif index not in left:
-                body.append(statement)
-        return replace(function, body=tuple(body))
+                        edit.behind(index, *m.statements, facts=NO_FACTS)
+        edit.returns(self.functions[function.name].returned)
+        return edit.done()
 
     def _goes_into(self, caller: Function, goal: int, moving: _Moving) -> bool:
         statement = caller.body[goal]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
-from distir.ir import Apply, Arg, Function, Statement, names, operands, results
-from distir.ir.builder import namer
+from distir.ir import NO_FACTS, Apply, Arg, Function
+from distir.ir.dataflow import definitions, uses
+from distir.ir.rewrite import Rewriter, with_names
 
 VIEWS = frozenset({"Flatten", "Reshape"})
 
@@ -17,46 +17,29 @@ def with_own_casts(function: Function, ops: Collection[str]) -> Function:
 
     So the gradient of a loss reads the logits themselves, not a Float32 copy that the loss would have to write.
     """
-    makers = {name: s for s in function.body if isinstance(s, Apply) and len(s.results) == 1 for name in s.results}
-    users = Counter(name for s in function.body for name in dict.fromkeys(names(operands(s))))
-    fresh = namer(function).fresh
-    body: list[Statement] = []
+    edit, made, used = Rewriter(function), definitions(function), uses(function)
     copied: set[str] = set()
 
-    def own(arg: Arg) -> Arg:
+    def own(index: int, arg: Arg) -> Arg:
         chain: list[Apply] = []
         name = arg
-        while isinstance(name, str) and (made := makers.get(name)) is not None and made.op in {"Cast", *VIEWS}:
-            chain.append(made)
-            name = made.args[0]
-            if made.op == "Cast":
+        while isinstance(name, str) and isinstance(maker := edit.maker(name), Apply) and maker.op in {"Cast", *VIEWS}:
+            chain.append(maker)
+            name = maker.args[0]
+            if maker.op == "Cast":
                 break
-        if not chain or chain[-1].op != "Cast" or not isinstance(arg, str) or users[arg] < 2:
+        if not chain or chain[-1].op != "Cast" or not isinstance(arg, str) or len(used[arg]) < 2:
             return arg
-        for made in reversed(chain):
-            copy = fresh(made.results[0])
-            copied.update(made.results)
-            body.append(replace(made, results=(copy,), args=(name, *made.args[1:]), claims=()))
-            name = copy
-        return name
+        new = {maker.results[0]: edit.fresh(maker.results[0]) for maker in reversed(chain)}
+        copied.update(new)
+        copies = [with_names(replace(maker, claims=()), new) for maker in reversed(chain)]
+        edit.before(index, *copies, facts=NO_FACTS)
+        return new[arg]
 
-    for statement in function.body:
+    for index, statement in edit:
         if isinstance(statement, Apply) and statement.op in ops:
-            statement = replace(statement, args=tuple(map(own, statement.args)))
-        body.append(statement)
-    if len(body) == len(function.body):
-        return function
-    return replace(function, body=_without(body, copied))
-
-
-def _without(body: Sequence[Statement], copied: set[str]) -> tuple[Statement, ...]:
-    """The statements without the original casts that are no longer used."""
-    kept: list[Statement] = []
-    used: set[str] = set()
-    for statement in reversed(body):
-        made = results(statement)
-        if made and all(name in copied for name in made) and used.isdisjoint(made):
-            continue
-        used.update(names(operands(statement)))
-        kept.append(statement)
-    return tuple(reversed(kept))
+            edit.replace(index, replace(statement, args=tuple([own(index, arg) for arg in statement.args])))
+    for name in sorted(copied, key=made.__getitem__, reverse=True):
+        if not edit.users(name):
+            edit.erase(made[name])
+    return edit.done() if copied else function

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from distir.analysis import Analysis, Instance
 from distir.ir import Call, Function, Module, Statement
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import namer
 from distir.ops import OPS
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -96,10 +96,7 @@ def fuse(
     states = {i.function.name: i.state for i in first_instances(checked(module), entry)}
     module = with_views(accumulated(module, states), entry, states)
     analysis = checked(module)
-    taken = FunctionBuilder("")
-    for name in module.functions:
-        taken.fresh(name)
-    made = Kernels(taken)
+    made = Kernels(namer(module))
     written: list[Function] = []
     found = {instance.function.name: instance for instance in first_instances(analysis, entry)}
     for function in module:

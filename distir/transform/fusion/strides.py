@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from distir.analysis import State
 from distir.ir import (
@@ -26,7 +27,8 @@ from distir.ir import (
     names,
     operands,
 )
-from distir.ir.dataflow import uses
+from distir.ir.dataflow import maker, uses
+from distir.ir.rewrite import Rewriter, mapped
 from distir.ops import OPS, type_of
 from distir.ops.loops import kind_of
 from distir.ops.views import VIEWS
@@ -49,9 +51,8 @@ def with_transposed_products(module: Module) -> Module:
 
 
 def _with_factors_in_turn(function: Function) -> Function:
-    used = uses(function)
-    body: list[Statement | None] = list(function.body)
-    for index, statement in enumerate(function.body):
+    edit, used = Rewriter(function), uses(function)
+    for index, statement in edit:
         if not isinstance(statement, Apply) or statement.op != "Gemm" or statement.args[2:]:
             continue
         users = used.get(statement.results[0], [])
@@ -62,9 +63,9 @@ def _with_factors_in_turn(function: Function) -> Function:
         kept = {name: value for name, value in statement.attrs.items() if name not in flipped}
         attrs = Attributes({**kept, **{flag: True for flag, is_set in flipped.items() if is_set}})
         a, b = statement.args[:2]
-        body[index] = replace(read, op="Gemm", args=(b, a), attrs=attrs, stream=statement.stream)
-        body[users[0]] = None
-    return function if None not in body else replace(function, body=tuple(s for s in body if s is not None))
+        edit.replace(index, replace(read, op="Gemm", args=(b, a), attrs=attrs, stream=statement.stream))
+        edit.erase(users[0])
+    return edit.done()
 
 
 def with_views(module: Module, entry: Function, states: Mapping[str, State]) -> Module:
@@ -85,37 +86,30 @@ class _Readers:
 
     def __post_init__(self) -> None:
         for function in self.module:
-            made = {n: s.op for s in function.body if isinstance(s, Apply) for n in s.results}
             moved: dict[str, list[Apply]] = {}
             for statement in function.body:
                 if isinstance(statement, Call):
                     self.calls.setdefault(statement.function, []).append((function, statement))
                 elif isinstance(statement, Apply) and statement.op == "Transpose":
-                    source = statement.args[0]
-                    if isinstance(source, str) and made.get(source) in WRITE_STRIDES:
+                    made = maker(function, source := str(statement.args[0]))
+                    if isinstance(made, Apply) and made.op in WRITE_STRIDES:
                         moved.setdefault(source, []).append(statement)
             self.laid_out |= {(function.name, s[0].results[0]) for s in moved.values() if len(s) == 1}
 
     def module_with_views(self) -> Module:
         """The module with views."""
         read = self._by_strides()
-        return Module(function if function.kernel else self._with_views(function, read) for function in self.module)
+        return Module(f if f.kernel else mapped(f, partial(self._view, f, read)) for f in self.module)
 
-    def _with_views(self, function: Function, read: set[Place]) -> Function:
-        """The function with views; the same one where there are none, which need not be checked again."""
-        body = tuple(self._views(function, read))
-        same = all(new is old for new, old in zip(body, function.body, strict=True))
-        return function if same else replace(function, body=body)
-
-    def _views(self, function: Function, read: set[Place]) -> Iterable[Statement]:
-        for statement in function.body:
-            if isinstance(statement, Apply) and statement.op in VIEWS and self._on_a_device(function, statement):
-                results = [(function.name, name) for name in statement.results if name]
-                source = statement.args[0]
-                is_laid_out = results[0] in self.laid_out and (function.name, source) in read
-                if is_laid_out or all(result in read for result in results):
-                    statement = replace(statement, op=VIEWS[statement.op])
-            yield statement
+    def _view(self, function: Function, read: set[Place], statement: Statement) -> Statement:
+        """The statement as a view, where that is all that its readers need."""
+        if isinstance(statement, Apply) and statement.op in VIEWS and self._on_a_device(function, statement):
+            results = [(function.name, name) for name in statement.results if name]
+            source = statement.args[0]
+            is_laid_out = results[0] in self.laid_out and (function.name, source) in read
+            if is_laid_out or all(result in read for result in results):
+                return replace(statement, op=VIEWS[statement.op])
+        return statement
 
     def _on_a_device(self, function: Function, statement: Apply) -> bool:
         return function.name in self.states and any(statement.results)

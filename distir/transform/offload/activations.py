@@ -8,7 +8,7 @@ are fetched from where the backward pass of that block begins.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from distir.analysis import Analysis
 from distir.cost import show_bytes
@@ -29,13 +29,12 @@ from distir.ir import (
     results,
     types,
 )
-from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.rewrite import facts_of, state_since
+from distir.ir.dataflow import uses
+from distir.ir.rewrite import Rewriter, with_operands
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.checkpoint.blocks import TrainingStep, training_step
 from distir.transform.entry import entry_of
-from distir.transform.operands import with_operands
 from distir.transform.steps import StepError, tell
 
 OFFLOADING, FETCHING = "offload", "fetch"
@@ -68,7 +67,7 @@ def with_activations_offloaded(module: Module, layers: int | None) -> Module:
     known = sum(size for size in sizes if isinstance(size, int))
     what = f", {show_bytes(known)}" if len(sizes) == sum(isinstance(size, int) for size in sizes) else ""
     tell(f"offload: {len(moved)} activations of {count} of {len(step.blocks)} blocks{what}, on `{OFFLOADING}`")
-    found = _Offloading(entry, analysis.states[entry.name], step, saved, count, namer(entry)).rewritten()
+    found = _Offloading(entry, Rewriter(entry), analysis.states[entry.name], step, saved, count).rewritten()
     return Module(found if f.name == entry.name else f for f in module)
 
 
@@ -123,12 +122,11 @@ def _is_on_device(state: Mapping[str, object], name: str) -> bool:
 @dataclass(slots=True)
 class _Offloading:
     entry: Function
+    edit: Rewriter
     state: Mapping[str, object]
     step: TrainingStep
     saved: Sequence[Sequence[str]]
     count: int
-    fresh: FunctionBuilder
-    body: list[Statement] = field(default_factory=list[Statement])
     copies: dict[str, str] = field(default_factory=dict[str, str])
     """By value: its copy on the host."""
     computed: list[str] = field(default_factory=list[str])
@@ -141,25 +139,23 @@ class _Offloading:
         fetches = self._fetches()
         waiting: list[str] = []
         renamed: dict[str, Arg] = {}
-        for index, statement in enumerate(self.entry.body):
-            start = len(self.body)
+        for index, statement in self.edit:
             waiting += self._of_window(ends[index]) if index in ends else []
             for number in fetches.get(index, ()):
-                renamed |= self._fetched(number, statement)
+                renamed |= self._fetched(number, index, statement)
             statement = with_operands(statement, renamed)
             if waiting and (value := self._operand(statement)) is not None:
-                later = self.fresh.fresh(f"{value}.behind_copies")
-                self.body.append(Apply((later,), "After", (value, *waiting)))
+                later = self.edit.fresh(f"{value}.behind_copies")
+                self.edit.before(index, Apply((later,), "After", (value, *waiting)))
                 statement, waiting = with_operands(statement, {value: later}), []
-            self.body.append(statement)
+            self.edit.replace(index, statement)
             for name in results(statement):
                 if name in owned and index < self.step.turn:
-                    self.copies[name] = self.fresh.fresh(f"{name}.offloaded")
-                    self.body.append(Apply((self.copies[name],), "Offload", (name,), stream=OFFLOADING))
-            state_since(self.body, start, facts_of(statement))
+                    self.copies[name] = self.edit.fresh(f"{name}.offloaded")
+                    self.edit.behind(index, Apply((self.copies[name],), "Offload", (name,), stream=OFFLOADING))
             if index >= self.step.turn:
                 self.computed += [name for name in results(statement) if _is_on_device(self.state, name)][:1]
-        return replace(self.entry, body=tuple(self.body))
+        return self.edit.done()
 
     def _window(self, number: int) -> int:
         return window(number, self.count, len(self.step.blocks))
@@ -181,9 +177,8 @@ class _Offloading:
 
     def _fetches(self) -> dict[int, list[int]]:
         """By statement: the blocks that are fetched in front of it, the last one first."""
-        first = dict[str, int]()
-        for index in range(len(self.entry.body) - 1, self.step.turn - 1, -1):
-            first.update(dict.fromkeys(names(operands(self.entry.body[index])), index))
+        turn, used = self.step.turn, uses(self.entry)
+        first = {name: min(i for i in used[name] if i >= turn) for block in self.saved for name in block}
         begins = [min((first[name] for name in block), default=self.step.turn) for block in self.saved]
         found: dict[int, list[int]] = {}
         for number in reversed(range(self.count)):
@@ -192,19 +187,19 @@ class _Offloading:
                 found.setdefault(place, []).append(number)
         return found
 
-    def _fetched(self, number: int, statement: Statement) -> dict[str, str]:
+    def _fetched(self, number: int, index: int, statement: Statement) -> dict[str, str]:
         """Fetch the residuals of a block in front of a statement. Returns their names."""
         copies = [self.copies[name] for name in self.saved[number]]
         given = {*names(operands(statement))}
         event = next((name for name in reversed(self.computed) if name in given), None)
         event = event or next(iter(self.computed[-1:]), None)
         if event is not None:  # on their stream, the others come behind the first one
-            begun = self.fresh.fresh(f"{copies[0]}.needed")
-            self.body.append(Apply((begun,), "After", (copies[0], event), stream=FETCHING))
+            begun = self.edit.fresh(f"{copies[0]}.needed")
+            self.edit.before(index, Apply((begun,), "After", (copies[0], event), stream=FETCHING))
             copies[0] = begun
-        found = {name: self.fresh.fresh(f"{name}.fetched") for name in self.saved[number]}
+        found = {name: self.edit.fresh(f"{name}.fetched") for name in self.saved[number]}
         pairs = zip(found.values(), copies, strict=True)
-        self.body += [Apply((name,), "Fetch", (copy,), stream=FETCHING) for name, copy in pairs]
+        self.edit.before(index, *(Apply((name,), "Fetch", (copy,), stream=FETCHING) for name, copy in pairs))
         return found
 
 

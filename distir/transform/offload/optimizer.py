@@ -20,21 +20,17 @@ from distir.ir import (
     Module,
     Param,
     Part,
-    Return,
     Site,
     Statement,
     TensorType,
-    names,
-    operands,
     types,
 )
-from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.rewrite import state_since
+from distir.ir.dataflow import uses
+from distir.ir.rewrite import Rewriter, substituted
 from distir.ops import OPS
 from distir.ops.purpose import is_update
 from distir.transform.entry import entry_of
 from distir.transform.offload.activations import FETCHING, OFFLOADING
-from distir.transform.operands import substituted, with_operands
 from distir.transform.steps import tell
 
 AHEAD = 2
@@ -54,7 +50,7 @@ def with_state_offloaded(module: Module) -> Module:
     known = sum(size for size in sizes if isinstance(size, int))
     what = f", {show_bytes(known)}" if all(isinstance(size, int) for size in sizes) else ""
     tell(f"offload: {len(moved)} tensors of optimizer state{what}, on `{FETCHING}` and `{OFFLOADING}`")
-    written = _Updates(entry, moved, namer(entry)).rewritten()
+    written = _Updates(Rewriter(entry), moved).rewritten()
     given = [k for k, param in enumerate(entry.params) if param.name in moved]
     returned = [k for k, (a, b) in enumerate(zip(entry.returned, written.returned, strict=True)) if a != b]
     changed = {
@@ -67,11 +63,8 @@ def with_state_offloaded(module: Module) -> Module:
 
 def _state(entry: Function) -> set[str]:
     """The parameters with state, on devices, that an update takes in place, and nothing else uses."""
-    uses: dict[str, int] = {}
-    for statement in entry.body:
-        for name in names(operands(statement)):
-            uses[name] = uses.get(name, 0) + 1
-    params = {p.name for p in entry.params if "state" in p.roles and _is_tensor(p) and uses.get(p.name) == 1}
+    used = uses(entry)
+    params = {p.name for p in entry.params if "state" in p.roles and _is_tensor(p) and len(used.get(p.name, ())) == 1}
     return {name for s in entry.body if is_update(s) for name in _taken(s).values() if name in params}
 
 
@@ -91,10 +84,8 @@ def _taken(statement: Statement) -> dict[int, str]:
 
 @dataclass(slots=True)
 class _Updates:
-    entry: Function
+    edit: Rewriter
     moved: Collection[str]
-    fresh: FunctionBuilder
-    body: list[Statement] = field(default_factory=list[Statement])
     before: dict[int, list[tuple[str, list[str]]]] = field(default_factory=dict[int, list[tuple[str, list[str]]]])
     """By device: what an update gives, and its copies on the host, of all that have been so far."""
     copied: dict[str, Arg] = field(default_factory=dict[str, Arg])
@@ -102,24 +93,19 @@ class _Updates:
     """By name."""
 
     def __post_init__(self) -> None:
-        self.params = {param.name: param for param in self.entry.params}
+        self.params = {param.name: param for param in self.edit.function.params}
 
     def rewritten(self) -> Function:
         """The entry function, which takes and returns state that is offloaded."""
-        for statement in self.entry.body:
+        for index, statement in self.edit:
             if is_update(statement) and any(name in self.moved for name in _taken(statement).values()):
                 assert isinstance(statement, Apply)
-                start = len(self.body)
-                self._update(statement)
-                state_since(self.body, start, statement.facts)
-            elif isinstance(statement, Return):
-                self.body.append(replace(statement, args=substituted(statement.args, self.copied)))
-            else:
-                self.body.append(statement)
-        params = tuple(offloaded(p) if p.name in self.moved else p for p in self.entry.params)
-        return replace(self.entry, params=params, body=tuple(self.body), result_types=None)
+                self._update(index, statement)
+        self.edit.returns(substituted(self.edit.function.returned, self.copied))
+        params = tuple(offloaded(p) if p.name in self.moved else p for p in self.params.values())
+        return self.edit.done(params=params, result_types=None)
 
-    def _update(self, statement: Apply) -> None:
+    def _update(self, index: int, statement: Apply) -> None:
         """An update, for which its state is fetched, and copied back."""
         taken = {result: name for result, name in _taken(statement).items() if name in self.moved}
         (first, *_) = taken.values()
@@ -130,21 +116,21 @@ class _Updates:
             event = before[-AHEAD][0] if len(before) >= AHEAD else gradient
             begun = name
             if not fetched:  # on their stream, the others come behind the first one
-                begun = self.fresh.fresh(f"{name}.needed")
-                self.body.append(Apply((begun,), "After", (name, event), stream=FETCHING))
-            fetched[name] = self.fresh.fresh(f"{name}.fetched")
-            self.body.append(Apply((str(fetched[name]),), "Fetch", (begun,), stream=FETCHING))
+                begun = self.edit.fresh(f"{name}.needed")
+                self.edit.before(index, Apply((begun,), "After", (name, event), stream=FETCHING))
+            fetched[name] = self.edit.fresh(f"{name}.fetched")
+            self.edit.before(index, Apply((str(fetched[name]),), "Fetch", (begun,), stream=FETCHING))
         if len(before) >= AHEAD:  # the memory of what has been copied back is free from here on
-            later = self.fresh.fresh(f"{gradient}.behind_copies")
-            self.body.append(Apply((later,), "After", (gradient, *before[-AHEAD][1])))
+            later = self.edit.fresh(f"{gradient}.behind_copies")
+            self.edit.before(index, Apply((later,), "After", (gradient, *before[-AHEAD][1])))
             fetched[gradient] = later
-        self.body.append(with_operands(statement, fetched))
+        self.edit.rename(fetched, [index])
         copies: list[str] = []
         for result in taken:
             made = statement.results[result]
-            copies.append(self.fresh.fresh(f"{made}.offloaded"))
+            copies.append(self.edit.fresh(f"{made}.offloaded"))
             self.copied[made] = copies[-1]
-            self.body.append(Apply((copies[-1],), "Offload", (made, taken[result]), stream=OFFLOADING))
+            self.edit.behind(index, Apply((copies[-1],), "Offload", (made, taken[result]), stream=OFFLOADING))
         before.append((statement.results[0], copies))
 
 
@@ -156,22 +142,21 @@ def offloaded(param: Param) -> Param:
 
 def _scattered(function: Function, places: Collection[int]) -> Function:
     """A function that gives the entry function's parameters, some of them offloaded."""
-    fresh, returned = namer(function), [*function.returned]
-    copies: list[Statement] = []
+    edit, returned = Rewriter(function), [*function.returned]
     for k in places:
-        value, returned[k] = returned[k], fresh.fresh("offloaded")
-        copies.append(Apply((str(returned[k]),), "Offload", (value,)))
-    body = (*function.body[:-1], *copies, replace(function.body[-1], args=tuple(returned)))
-    return replace(function, body=body, result_types=None)
+        value, returned[k] = returned[k], edit.fresh("offloaded")
+        edit.before(edit.end, Apply((str(returned[k]),), "Offload", (value,)))
+    edit.returns(returned)
+    return edit.done(result_types=None)
 
 
 def _gathered(function: Function, places: Collection[int]) -> Function:
     """A function that takes the entry function's results, some of them offloaded."""
-    fresh, params, instead = namer(function), [*function.params], dict[str, Arg]()
+    edit, params, instead = Rewriter(function), [*function.params], dict[str, Arg]()
     for k in places:
-        instead[params[k].name] = fresh.fresh(f"{params[k].name}.fetched")
+        instead[params[k].name] = edit.fresh(f"{params[k].name}.fetched")
         if isinstance(params[k].type, TensorType):
             params[k] = offloaded(params[k])
-    fetches = [Apply((str(new),), "Fetch", (old,)) for old, new in instead.items()]
-    body = (*fetches, *(with_operands(statement, instead) for statement in function.body))
-    return replace(function, params=tuple(params), body=body)
+    edit.rename(instead)
+    edit.behind(-1, *(Apply((str(new),), "Fetch", (old,)) for old, new in instead.items()))
+    return edit.done(params=tuple(params))

@@ -6,15 +6,14 @@ gradient and before all uses of its sums. If one op adds the gradients of all mi
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distir.ir import Apply, Call, Function, Return, Statement, TensorType, TupleType, names, operands, types
-from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.rewrite import common, state_since
+from distir.ir import Apply, Call, Function, TensorType, TupleType, names, types
+from distir.ir.dataflow import uses
+from distir.ir.rewrite import Rewriter, common
 from distir.ops import OPS, Value, type_of
-from distir.transform.dead_code import live
+from distir.transform.dead_code import pruned
 from distir.transform.overlap.opening import Tuples
 
 Addends = tuple[tuple[str, int | None], ...]
@@ -72,9 +71,6 @@ class _Sums:
     def __init__(self, entry: Function, values: Mapping[str, Value], units: bool, ends: Sequence[int]) -> None:
         self._entry, self._values, self._tuples, self._units = entry, values, Tuples(entry), units
         self._ends = ends
-        self._used: dict[str, int] = {}
-        for index in range(len(entry.body) - 1, -1, -1):
-            self._used.update(dict.fromkeys(names(operands(entry.body[index])), index))
 
     def found(self, index: int) -> GradientSum:
         """The gradient sum of a statement."""
@@ -84,7 +80,7 @@ class _Sums:
         nbytes = types.nbytes(gradients[0])
         terms = tuple(self._term(name) for name in names(statement.args))
         made = [self._tuples.made.get(name, -1) for term in terms for name, _ in term]
-        used = [self._used.get(name, len(self._entry.body)) for name in statement.results if name]
+        used = [places[0] for name in statement.results if (places := uses(self._entry).get(name))]
         place = max(made, default=-1)
         called = self._units and place >= 0 and isinstance(self._entry.body[place], Call)
         return GradientSum(
@@ -143,24 +139,17 @@ def buckets_of(
     return sorted(found, key=lambda bucket: bucket.place)
 
 
-def written(
-    entry: Function, values: Mapping[str, Value], buckets: Sequence[Bucket], stream: str
-) -> tuple[Statement, ...]:
-    """The body of a function with buckets on a stream, instead of the sums in them.
+def written(entry: Function, values: Mapping[str, Value], buckets: Sequence[Bucket], stream: str) -> Function:
+    """The function with buckets on a stream, instead of the sums in them.
 
     Devices wait for earlier sums before they begin others, if gradients occupy separate memory until then.
     """
-    writer = _Writer(entry, values, stream, _sums_before(entry, buckets))
-    gone = {each.index for bucket in buckets for each in bucket.sums}
-    behind: defaultdict[int, list[Bucket]] = defaultdict(list)
+    edit = Rewriter(entry)
+    writer = _Writer(edit, values, stream, _sums_before(entry, buckets))
     for bucket in buckets:
-        behind[bucket.place].append(bucket)
-    for index in range(-1, len(entry.body) - 1):
-        if index >= 0 and index not in gone:
-            writer.builder.body.append(entry.body[index])
-        for bucket in behind[index]:
-            writer.write(bucket)
-    return (*live(writer.builder.body, names(entry.returned)), Return(entry.returned))
+        writer.write(bucket)
+        edit.erase(*(each.index for each in bucket.sums))
+    return pruned(edit.done())
 
 
 def _sums_before(function: Function, buckets: Sequence[Bucket]) -> dict[str, int]:
@@ -186,8 +175,8 @@ def _sums_before(function: Function, buckets: Sequence[Bucket]) -> dict[str, int
 class _Writer:
     """Writes buckets; `before`: sums of microbatches computed by calls, for which devices wait as well."""
 
-    def __init__(self, entry: Function, values: Mapping[str, Value], stream: str, before: Mapping[str, int]) -> None:
-        self.builder: FunctionBuilder = namer(entry)
+    def __init__(self, edit: Rewriter, values: Mapping[str, Value], stream: str, before: Mapping[str, int]) -> None:
+        self.edit, self.builder = edit, edit.builder
         self._values, self._stream, self._before = values, stream, dict(before)
         self._unpacked: dict[str, tuple[str, ...]] = {}
         self._later: dict[str, str] = {}
@@ -197,20 +186,20 @@ class _Writer:
 
     def write(self, bucket: Bucket) -> None:
         """Write a bucket: the tuple on each device, the sum over devices, and its items."""
-        sums, start = bucket.sums, len(self.builder.body)
+        sums = bucket.sums
         if OPS[sums[0].statement.op].inplace != "each":
             self._wait(bucket)
         packed = [self._packed(column) for column in zip(*(each.terms for each in sums), strict=True)]
         first = sums[0].statement
         if len(sums) == 1:
             self.builder.body.append(replace(first, args=tuple(packed), stream=self._stream))
-            state_since(self.builder.body, start, first.facts)
-            return
-        totals = tuple(self.builder.fresh("bucket_sum") for _ in first.results)
-        self.builder.body.append(Apply(totals, first.op, tuple(packed), first.attrs, stream=self._stream))
-        for total, items in zip(totals, zip(*(each.statement.results for each in sums), strict=True), strict=True):
-            self.builder.body.append(Apply(items, "UnpackTuple", (total,)))
-        state_since(self.builder.body, start, common(each.statement.facts for each in sums))
+        else:
+            totals = tuple(self.builder.fresh("bucket_sum") for _ in first.results)
+            self.builder.body.append(Apply(totals, first.op, tuple(packed), first.attrs, stream=self._stream))
+            for total, items in zip(totals, zip(*(each.statement.results for each in sums), strict=True), strict=True):
+                self.builder.body.append(Apply(items, "UnpackTuple", (total,)))
+        facts = first.facts if len(sums) == 1 else common(each.statement.facts for each in sums)
+        self.edit.behind(bucket.place, *self.edit.written(), facts=facts)
 
     def _wait(self, bucket: Bucket) -> None:
         """Make devices wait for sums issued earlier, whose gradients occupy memory until then, as FSDP2 does.

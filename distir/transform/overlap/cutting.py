@@ -10,7 +10,7 @@ by block. Independent of the machine: `products` decides what is profitable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from distir.ir import names as names_of
 from distir.ir import operands as operands_of
 from distir.ir import results as results_of
 from distir.ir.dataflow import definitions, uses
-from distir.ir.rewrite import facts_of, state_since
+from distir.ir.rewrite import Rewriter, facts_of, state_since
 from distir.ops import OPS, Value, type_of
 from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
 from distir.ops.layout import Layout
@@ -450,13 +450,21 @@ def written(domain: Checker, rho: State, function: Function, cut: Cut, stream: s
         return None
 
 
-def issued_early(values: Mapping[str, Value], function: Function, stream: str) -> Function:
-    """The function with its collectives on the stream as early as their operands allow, before what hides them.
+def issued_early(values: Mapping[str, Value], function: Function, stream: str, places: Iterable[int]) -> Function:
+    """The function with the statements at these places on the stream, too.
+
+    All on it are as early as their operands allow, before what hides them.
 
     Independent statements run between a collective and its first use. Collectives that several devices have at one
     place are issued together: so each device has the same order as it would alone. So are adjacent ones with one op, as
     keys and values are sent.
     """
+    edit = Rewriter(function)
+    for place in places:
+        statement = function.body[place]
+        assert isinstance(statement, Apply)
+        edit.replace(place, replace(statement, stream=stream))
+    function = edit.done()
     body: list[Statement] = []
     waiting: list[Statement] = []
     in_flight: set[str] = set()

@@ -7,11 +7,7 @@ arXiv:2412.19437, section 3.2.1; Megatron's `--overlap-moe-expert-parallel-comm`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 from distir.ir import Apply, Function, Module
-from distir.ops import Value
 from distir.ops.experts.operands import RAGGED_GRADIENTS, RAGGED_PRODUCTS
 from distir.ops.group import GROUPED
 from distir.transform.checking import checked
@@ -36,10 +32,11 @@ def experts(module: Module, machine: Machine) -> Overlapped:
     more microbatch are in memory.
     """
     states = states_of_calls(checked(module), entry_of(module))
-    layers = {f.name: _on_stream(states[f.name], f) for f in module if _has_experts(f)}
-    if not layers:
+    having = [f for f in module if _has_experts(f)]
+    if not having:
         raise Inapplicable("no tokens go to experts on other devices; apply `ep` first")
-    count = sum(s.op in EXCHANGES for f in layers.values() for s in f.body if isinstance(s, Apply))
+    layers = {f.name: issued_early(states[f.name], f, STREAM, _exchanges(f)) for f in having}
+    count = sum(s.op in EXCHANGES for f in having for s in f.body if isinstance(s, Apply))
     done = f"{count} all-to-all{'s' * (count != 1)} on `{STREAM}`"
     return taking_turns(module, machine, layers, STREAM, done, "those")
 
@@ -49,9 +46,5 @@ def _has_experts(function: Function) -> bool:
     return not ops.isdisjoint(PRODUCTS) and not ops.isdisjoint(EXCHANGES)
 
 
-def _on_stream(values: Mapping[str, Value], function: Function) -> Function:
-    body = [
-        replace(s, stream=STREAM) if isinstance(s, Apply) and s.op in EXCHANGES and not s.stream else s
-        for s in function.body
-    ]
-    return issued_early(values, replace(function, body=tuple(body)), STREAM)
+def _exchanges(function: Function) -> list[int]:
+    return [i for i, s in enumerate(function.body) if isinstance(s, Apply) and s.op in EXCHANGES and not s.stream]

@@ -9,6 +9,7 @@ from itertools import accumulate
 from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, results
 from distir.ir.calls import callees_first
 from distir.ir.dataflow import uses
+from distir.ir.rewrite import Rewriter
 from distir.ops import Value, type_of
 from distir.ops.purpose import is_update
 from distir.transform.checking import checked
@@ -64,7 +65,7 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
     values = checked(_with(module, entry)).states[entry.name]
     units = bucket_bytes > 0 and gathers_weights(module, entry_of(module))
     buckets = buckets_of(entry, values, of.gradient_sums(entry, values), bucket_bytes, first_bucket_bytes, units, ends)
-    body = written(entry, values, buckets, STREAM)
+    entry = written(entry, values, buckets, STREAM)
     several = any(len(bucket.sums) > 1 for bucket in buckets)
     inside = len(first) + sum(len(places) for places in made.values())
     done = f"{_counted(len(sums) + inside, 'sum')} of gradients on `{STREAM}`"
@@ -76,7 +77,6 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
         for name, places in made.items()
         if places
     }
-    entry = replace(entry, body=body)
     places = _of_microbatches(entry)
     if places:
         values = checked(_with(module, entry)).states[entry.name]
@@ -117,27 +117,26 @@ def _in_units(function: Function, values: Mapping[str, Value], places: Sequence[
     Other sums are joined up to `nbytes`.
     """
     buckets = buckets_of(function, values, places, nbytes, nbytes, units=nbytes > 0)
-    body = written(function, values, buckets, STREAM)
-    return _added_up(replace(function, body=body))
+    return _added_up(written(function, values, buckets, STREAM))
 
 
 def _added_up(function: Function) -> Function:
     """The function with accumulation of the stream's results on the stream too, so that nothing else waits for it."""
     made = {name for s in function.body if isinstance(s, Apply) and s.stream == STREAM for name in s.results}
     carried = {p.name for p in function.params} | made
-    body: list[Statement] = []
-    for statement in function.body:
+    edit = Rewriter(function)
+    for index, statement in edit:
         used = set(names(operands(statement)))
         if isinstance(statement, Apply) and used <= carried:
             if statement.op == "Sum" and used & made:
                 statement = replace(statement, stream=STREAM)
+                edit.replace(index, statement)
                 made.update(statement.results)
             if statement.stream == STREAM or statement.op in ("MakeTuple", "UnpackTuple"):
                 carried.update(statement.results)
             if statement.op == "UnpackTuple" and used & made:
                 made.update(statement.results)
-        body.append(statement)
-    return replace(function, body=tuple(body))
+    return edit.done()
 
 
 def gradient_sums(module: Module, function: Function, values: Mapping[str, Value]) -> list[int]:

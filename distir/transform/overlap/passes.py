@@ -8,15 +8,12 @@ arXiv:2409.15241, with halves of one batch).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 from distir.cost import show_seconds
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Call, Function, Module
-from distir.ir.calls import callees_first
-from distir.ops import Value
+from distir.ir import Apply, Function, Module
+from distir.ir.calls import callees, callees_first
 from distir.ops.group import GROUPED
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
@@ -41,10 +38,11 @@ def passes(module: Module, machine: Machine) -> Overlapped:
     memory, so that this kind is applied where it is named.
     """
     states = states_of_calls(checked(module), entry_of(module))
-    layers = {f.name: _on_stream(states[f.name], f) for f in _layers(module)}
-    if not layers:
+    places = {f.name: [index for index, s in enumerate(f.body) if _is_free(s)] for f in _layers(module)}
+    if not places:
         raise Inapplicable("no function of layers communicates; apply `tp`, `cp` or `ep` first")
-    count = sum(_is_free(s) for name in layers for s in module.functions[name].body)
+    layers = {name: issued_early(states[name], module.functions[name], STREAM, own) for name, own in places.items()}
+    count = sum(map(len, places.values()))
     done = f"{count} collective{'s' * (count != 1)} of layers on `{STREAM}`"
     made = taking_turns(module, machine, layers, STREAM, done, "those")
     with suppress(ProgramError, BindError):  # what is not known is said where the step tells its gain
@@ -64,15 +62,10 @@ def _layers(module: Module) -> list[Function]:
     communicate: set[str] = set()
     found: list[Function] = []
     for function in callees_first(module):
-        called = {s.function for s in function.body if isinstance(s, Call)}
+        called = callees(function)
         inner = not communicate.isdisjoint(called)
         if inner or any(map(_is_free, function.body)):
             communicate.add(function.name)
             if not inner and function.name not in outer:
                 found.append(function)
     return found
-
-
-def _on_stream(values: Mapping[str, Value], function: Function) -> Function:
-    body = [replace(s, stream=STREAM) if isinstance(s, Apply) and _is_free(s) else s for s in function.body]
-    return issued_early(values, replace(function, body=tuple(body)), STREAM)

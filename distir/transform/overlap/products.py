@@ -11,7 +11,7 @@ et al., *Overlap communication with dependent computation via decomposition*, AS
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from distir.analysis import Instance, State, check
@@ -77,8 +77,7 @@ def in_bulk(module: Module) -> Module:
     for function in module:
         places = {*found.sites(function)} if function is not entry else set[int]()
         if places:
-            body = tuple(_streamed(s) if i in places else s for i, s in enumerate(function.body))
-            function = issued_early(states[function.name], replace(function, body=body), STREAM)
+            function = issued_early(states[function.name], function, STREAM, places)
         functions.append(function)
     return Module(functions)
 
@@ -148,9 +147,8 @@ class _Overlapping:
         function = self.module.functions[name]
         places = [*self.sites(function)]
         before = self.seconds(function, instances)
-        body = tuple(_streamed(s) if i in places else s for i, s in enumerate(function.body))
         values = check(_alone(self.module, function), late=True).domain.instance(name, instances[0].bound).state
-        best = issued_early(values, replace(function, body=body), STREAM)
+        best = issued_early(values, function, STREAM, places)
         least = self.seconds(best, instances)
         if least > before:
             best, least = function, before
@@ -220,11 +218,6 @@ def _first(function: Function, place: int) -> str:
     statement = function.body[place]
     assert isinstance(statement, Apply)
     return statement.results[0]
-
-
-def _streamed(statement: object) -> Apply:
-    assert isinstance(statement, Apply)
-    return replace(statement, stream=STREAM)
 
 
 def _on_no_device(value: Value) -> object:

@@ -15,7 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Instance
-from distir.ir import DISCARD, Apply, Function, Module, Statement, names, operands, results, types
+from distir.ir import NO_FACTS, Apply, Function, Module, Statement, names, operands, results, types
+from distir.ir.dataflow import definitions, uses
+from distir.ir.rewrite import Rewriter
 from distir.ops import OPS, type_of
 from distir.simulate.simulation import reached
 from distir.transform.checking import checked
@@ -75,17 +77,12 @@ class _Sends:
             self._serving(function)
 
     def _serving(self, function: Function) -> None:
-        made: dict[str, int] = {}
-        users: defaultdict[str, list[int]] = defaultdict(list)
-        for index, statement in enumerate(function.body):
-            made.update((name, index) for name in results(statement) if name != DISCARD)
-            for name in dict.fromkeys(names(operands(statement))):
-                users[name].append(index)
+        made, users = definitions(function), uses(function)
         own = {index: {index} for name, index in self.links if name == function.name}
         """By statement of a transfer: its sends."""
         for index in reversed(range(len(function.body))):
             statement = function.body[index]
-            after = [user for name in results(statement) for user in users[name]]
+            after = [user for name in results(statement) for user in users.get(name, ())]
             if index not in own and after and _may_lead(statement) and all(user in own for user in after):
                 own[index] = {send for user in after for send in own[user]}
         for index, statement in enumerate(function.body):
@@ -163,22 +160,18 @@ def _moved(function: Function, streams: Mapping[int, str]) -> Function:
     """The function with statements on streams, each as far forward as its operands and its stream allow."""
     if not streams:
         return function
-    behind: defaultdict[int, list[Statement]] = defaultdict(list)
-    """By remaining statement: the moved ones that follow it; -1: at the start."""
     place: dict[str, int] = {}
-    """By value: the remaining statement that defines it, or that it follows."""
+    """By value: the remaining statement that defines it, or that it follows; -1: it is there at the start."""
     last: dict[str, int] = {}
-    for index, statement in enumerate(function.body):
+    edit = Rewriter(function)
+    for index, statement in edit:
         at = index
         if index in streams:
             name = streams[index]
             needed = [place.get(operand, -1) for operand in names(operands(statement))]
             last[name] = at = max([last.get(name, -1), *needed])
             assert isinstance(statement, Apply)
-            behind[at].append(statement if OPS[statement.op].view else replace(statement, stream=name))
+            edit.erase(index)
+            edit.behind(at, statement if OPS[statement.op].view else replace(statement, stream=name), facts=NO_FACTS)
         place.update(dict.fromkeys(results(statement), at))
-    body = [*behind[-1]]
-    for index, statement in enumerate(function.body):
-        body += [] if index in streams else [statement]
-        body += behind[index]
-    return replace(function, body=tuple(body))
+    return edit.done()

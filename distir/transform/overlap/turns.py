@@ -34,7 +34,8 @@ from distir.ir import (
 from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import facts_of, shared, stated_with
+from distir.ir.dataflow import definitions
+from distir.ir.rewrite import facts_of, shared, stated_with, substituted, with_names
 from distir.ops import OPS, Value, type_of
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
@@ -128,7 +129,7 @@ class _Turns:
             waiting += [domain.instance(s.function, instance.state(s.args)) for s in calls]
             if sum(s.function in self.backward for s in calls) > 1:
                 made = changed[function.name] = replace(
-                    function, body=tuple(self._body(function.body, instance, function.facts))
+                    function, body=tuple(self._body(function, instance, function.facts))
                 )
                 directions = {self.backward[s.function] for s in calls if s.function in self.backward}
                 if function.name != entry.name and len(made.body) == len(function.body) and len(directions) > 1:
@@ -140,10 +141,8 @@ class _Turns:
         written = (changed.get(f.name, f) for f in self.module)
         return without_orphans(self.module, (*self.joined.values(), *written))
 
-    def _body(
-        self, body: Sequence[Statement], instance: Instance | None, around: Facts = NO_FACTS
-    ) -> Iterator[Statement]:
-        waiting = _Waiting(body, self.backward)
+    def _body(self, function: Function, instance: Instance | None, around: Facts = NO_FACTS) -> Iterator[Statement]:
+        body, waiting = function.body, _Waiting(function, self.backward)
         for at, statement in enumerate(body):
             if not waiting.takes(at):
                 continue
@@ -196,7 +195,7 @@ class _Turns:
             name = next(n for n in chain([hint], (f"{hint}_{i}" for i in count(1))) if n not in taken)
             made = in_turns(name, self._layer(one), self._layer(other), own)
             if not (one in self.layers and other in self.layers):
-                made = replace(made, body=tuple(self._body(made.body, None)))
+                made = replace(made, body=tuple(self._body(made, None)))
             else:
                 self.count += 1
             self.joined[key] = made
@@ -215,10 +214,10 @@ class _Turns:
 class _Waiting:
     """The statements of a body by place, of which those that run earlier than they stand are taken."""
 
-    def __init__(self, body: Sequence[Statement], layers: Container[str]) -> None:
-        self.body = body
-        self.calls = [at for at, s in enumerate(body) if isinstance(s, Call) and s.function in layers]
-        self.made = {name: at for at, s in enumerate(body) for name in results(s)}
+    def __init__(self, function: Function, layers: Container[str]) -> None:
+        self.body = function.body
+        self.calls = [at for at, s in enumerate(self.body) if isinstance(s, Call) and s.function in layers]
+        self.made = definitions(function)
         self.taken: set[int] = set()
         self._devices: dict[int, frozenset[int]] = {}
 
@@ -290,12 +289,12 @@ def in_turns(name: str, one: _Layer, other: _Layer, stated: tuple[Facts, Facts])
     turns: list[list[list[Statement]]] = []
     returned: list[Arg] = []
     for layer, facts in zip((one, _apart(other, one.function)), stated, strict=True):
-        function, names = layer.function, {DISCARD: DISCARD}
+        function, names = layer.function, dict[str, str]()
         names.update((p.name, taken.fresh(p.name)) for p in function.params)
         names.update((n, taken.fresh(n)) for s in function.body for n in results(s) if n != DISCARD)
         params += [replace(p, name=names[p.name]) for p in function.params]
-        returned += [_renamed(arg, names) for arg in function.returned]
-        turns.append([[_with_names(_within(s, facts), names) for s in turn] for turn in layer.turns])
+        returned += substituted(function.returned, names)
+        turns.append([[with_names(_within(s, facts), names) for s in turn] for turn in layer.turns])
     body = [s for each in zip_longest(*turns, fillvalue=()) for turn in each for s in turn]
     return Function(name, tuple(params), (*body, Return(tuple(returned))))
 
@@ -327,15 +326,3 @@ def _claiming(statement: Statement, sizes: Mapping[str, Dim]) -> Statement:
     if not isinstance(statement, (Apply, Call)) or not statement.claims:
         return statement
     return replace(statement, claims=tuple(c and types.substitute(c, sizes) for c in statement.claims))
-
-
-def _with_names(statement: Statement, names: Mapping[str, str]) -> Statement:
-    assert isinstance(statement, (Apply, Call))
-    args = tuple(_renamed(arg, names) for arg in statement.args)
-    return replace(statement, results=tuple(names[n] for n in statement.results), args=args)
-
-
-def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
-    if isinstance(arg, tuple):
-        return tuple(_renamed(each, names) for each in arg)
-    return names.get(arg, arg) if isinstance(arg, str) else arg

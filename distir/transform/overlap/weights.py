@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from distir.ir import (
     HOST,
+    NO_FACTS,
     Apply,
     Call,
     Function,
@@ -20,9 +21,9 @@ from distir.ir import (
     results,
     types,
 )
-from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.dataflow import definitions
-from distir.ir.rewrite import common, stating
+from distir.ir.builder import FunctionBuilder
+from distir.ir.dataflow import definitions, uses
+from distir.ir.rewrite import Rewriter, common, stating
 from distir.ops import OPS, Value, type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -69,7 +70,7 @@ def weights(module: Module, *, prefetch: int = 1, behind_sums: bool = False) -> 
     what = f"{count} gather{'s' * (count != 1)} of weights for {layers} layer{'s' * (layers != 1)}"
     ahead = f"{prefetch} layer{'s' * (prefetch != 1)} ahead"
     done = f"{what} on `{STREAM}`, {ahead}" + ", behind sums in backward passes" * behind_sums
-    changed = {name: replace(module.functions[name], body=of.written(prefetch)) for name, of in found.items()}
+    changed = {name: of.written(prefetch) for name, of in found.items()}
     return Overlapped(Module(changed.get(f.name, f) for f in module), done)
 
 
@@ -149,11 +150,6 @@ class _Gathers:
     def __init__(self, entry: Function, values: Mapping[str, Value], weights: set[str], backward: set[str]) -> None:
         self._entry, self._values, self._weights, self._backward = entry, values, weights, backward
         self._made = definitions(entry)
-        self._taken: dict[str, int] = {}
-        """By value: the first statement that takes it."""
-        for index, statement in enumerate(entry.body):
-            for name in names(operands(statement)):
-                self._taken.setdefault(name, index)
         self._events: dict[tuple[int, int | None], str | None] = {}
         self._computed: dict[int | None, list[tuple[int, str]]] = {}
         self._early = _from_the_start(entry)
@@ -229,15 +225,13 @@ class _Gathers:
 
     # Writing.
 
-    def written(self, prefetch: int) -> tuple[Statement, ...]:
-        """The body with all gathers `prefetch` layers ahead."""
-        builder = namer(self._entry)
-        gone = set[int]()
-        before: defaultdict[int, list[Statement]] = defaultdict(list)
+    def written(self, prefetch: int) -> Function:
+        """The function with all gathers `prefetch` layers ahead."""
+        edit = Rewriter(self._entry)
         for number, layer in enumerate(self.layers):
             fetched, stream = (0, SUMS) if layer.is_backward else (prefetch, STREAM)
             for (place, *_), found in self._alike_gathers(number, fetched).items():
-                gone.update(found)
+                edit.erase(*found)
                 gathers = list(found.values())
                 parts: list[list[str]] = []
                 waits: set[int | None] = set()
@@ -249,17 +243,12 @@ class _Gathers:
                         waits.add(device)  # a message waits on each device once
                         event = ahead and self._event(ahead, device)
                         event = event if self._made.get(event or "", -1) < place else None
-                        parts[-1].append(weight if event is None else builder.fresh(f"{weight}_next"))
+                        parts[-1].append(weight if event is None else edit.fresh(f"{weight}_next"))
                         if event is not None:
-                            wait = Apply((parts[-1][-1],), "After", (weight, event), stream=stream, facts=gather.facts)
-                            before[place].append(wait)
-                before[place] += _together(gathers, parts, builder, stream)
-        body: list[Statement] = []
-        for index, statement in enumerate(self._entry.body):
-            body += before[index]
-            if index not in gone:
-                body.append(statement)
-        return tuple(body)
+                            wait = Apply((parts[-1][-1],), "After", (weight, event), stream=stream)
+                            edit.before(place, wait, facts=gather.facts)
+                edit.before(place, *_together(gathers, parts, edit.builder, stream), facts=NO_FACTS)
+        return edit.done()
 
     def _alike_gathers(self, number: int, prefetch: int) -> dict[tuple[int, object], dict[int, Apply]]:
         """The gathers of a layer by number, grouped by the place where they are issued and by message.
@@ -275,7 +264,7 @@ class _Gathers:
             ahead = [layer for device in devices if (layer := self._ahead(number, prefetch, device)) is not None]
             begins = [min([*layer.uses, *layer.gathers]) for layer in ahead]
             place = max([0, *begins, *(self._made.get(weight, -1) + 1 for weight in weights)])
-            if place > min(self._taken[name] for name in gather.results if name in self._taken):
+            if place > min(places[0] for name in gather.results if (places := uses(self._entry).get(name))):
                 continue
             given = [type_of(self._values[weight]) for weight in weights]
             same = tuple((types.device_of(t), t.dtype if isinstance(t, TensorType) else index) for t in given)

@@ -19,12 +19,11 @@ from distir.diagnostics.codes import transforms as codes
 from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Function, Module, Return, Site, Statement, names, types
 from distir.ir.builder import FunctionBuilder
 from distir.ir.per_thread import kept_per_thread
-from distir.ir.rewrite import stating
+from distir.ir.rewrite import stating, with_operands
 from distir.transform.common_subexpressions import cse
 from distir.transform.dead_code import live
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
-from distir.transform.operands import with_operands
 from distir.transform.pipeline.microbatches import is_sum
 from distir.transform.pipeline.passes import Pass
 from distir.transform.pipeline.placement import Place

@@ -40,11 +40,11 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ir.per_thread import kept_per_thread
+from distir.ir.rewrite import with_operands
 from distir.ops import OPS, Reject, Value, type_of
 from distir.transform.as_sums import written_as_sums
 from distir.transform.checking import checked
 from distir.transform.inline import inline
-from distir.transform.operands import with_operands
 from distir.transform.pipeline.any_device import on_any_device
 from distir.transform.pipeline.batch import batch_axes, doubled, one_device, part, some_parts
 from distir.transform.pipeline.microbatches import (

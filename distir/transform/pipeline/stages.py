@@ -18,8 +18,8 @@ from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.core import Code
 from distir.diagnostics.quantities import show_bytes
 from distir.ir import DISCARD, Apply, Arg, Call, Constant, Module, Part, Site, TensorType, Type, names, operands
+from distir.ir.rewrite import with_operands
 from distir.ops import OPS, type_of
-from distir.transform.operands import with_operands
 from distir.transform.pipeline.balance import bytes_held, least_bytes, most_even, within
 from distir.transform.pipeline.holding import pieces
 from distir.transform.pipeline.microbatches import is_sum

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from distir.ir import Apply, Call, Function, Statement, names, operands, results
+from distir.ir import Apply, Call, Function, Statement, names, operands
+from distir.ir.dataflow import definitions
 from distir.simulate import Simulation
 from distir.simulate.algebra.clocks import Clock
 from distir.simulate.algebra.lanes import stream
@@ -187,12 +188,8 @@ def _awaited(tasks: Sequence[StatementTask], before: Sequence[frozenset[int]]) -
 
 
 def _before(function: Function) -> list[frozenset[int]]:
-    made: dict[str, int] = {}
-    found: list[frozenset[int]] = []
-    for number, statement in enumerate(function.body[:-1]):
-        found.append(frozenset(made[name] for name in names(operands(statement)) if name in made))
-        made.update((name, number) for name in results(statement) if name)
-    return found
+    made = definitions(function)
+    return [frozenset(made[n] for n in names(operands(statement)) if n in made) for statement in function.body[:-1]]
 
 
 def _task(step: Effect | Body | None, statement: Statement, known: dict[int, StatementTask]) -> StatementTask:

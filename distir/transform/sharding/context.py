@@ -14,8 +14,9 @@ from distir.analysis import Analysis
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
-from distir.ir import DISCARD, Apply, Attributes, Function, Module, Param, Part, Site, TensorType
+from distir.ir import DISCARD, Apply, Attributes, Function, Module, Param, Part, Site, Statement, TensorType
 from distir.ir.per_thread import kept_per_thread
+from distir.ir.rewrite import mapped
 from distir.ir.roles import is_held
 from distir.ops.attention import CONTEXTS
 from distir.ops.layout import Blocks, Repeated
@@ -120,16 +121,12 @@ def marked_for_context(module: Module, kind: str) -> Module:
         if reason:
             raise ProgramError([Diagnostic(codes.BAD_SPLIT, site, f"{reason}, so it is not split along the sequence")])
 
-    def marked(function: Function) -> Function:
-        body = tuple(
-            replace(s, attrs=Attributes({**s.attrs, "context": kind}))
-            if isinstance(s, Apply) and s.op in ATTENTION
-            else s
-            for s in function.body
-        )
-        return replace(function, body=body) if body != function.body else function
+    def marked(s: Statement) -> Statement:
+        if not isinstance(s, Apply) or s.op not in ATTENTION:
+            return s
+        return replace(s, attrs=Attributes({**s.attrs, "context": kind}))
 
-    return Module(map(marked, module))
+    return Module(mapped(function, marked) for function in module)
 
 
 def _attention(module: Module) -> Iterator[tuple[Site, Apply]]:

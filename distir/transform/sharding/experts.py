@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import replace
+from functools import partial
 
 from distir.analysis import Analysis
 from distir.ir import NO_ATTRIBUTES, Apply, Arg, Attributes, Function, Module, Statement
+from distir.ir.rewrite import mapped
 from distir.ops.group import GROUPED
 from distir.ops.resources import ROUTED
 from distir.transform.as_sums import with_counted_losses
@@ -115,7 +117,7 @@ def with_dispatcher(given: Module, module: Module, size: int, stride: int, route
             f"the program has other all-to-alls over {size} devices; `dispatcher` cannot tell which are which"
         )
 
-    def routed(function: Function, statement: Statement, counts: Set[Arg]) -> Statement:
+    def routed(counts: Set[Arg], statement: Statement) -> Statement:
         if not isinstance(statement, Apply) or statement.op not in EXCHANGES or not counts.isdisjoint(statement.args):
             return statement
         if statement.op == EXCHANGES[0]:
@@ -126,7 +128,7 @@ def with_dispatcher(given: Module, module: Module, size: int, stride: int, route
 
     def changed(function: Function) -> Function:
         counts = {s.results[1] for s in function.body if isinstance(s, Apply) and s.op == "Dispatch"}
-        return replace(function, body=tuple(routed(function, s, counts) for s in function.body))
+        return mapped(function, partial(routed, counts))
 
     return Module(map(changed, module))
 

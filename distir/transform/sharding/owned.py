@@ -30,6 +30,7 @@ from distir.ir import (
     TupleType,
     Type,
 )
+from distir.ir.rewrite import Rewriter, mapped
 from distir.ops import Value, type_of
 from distir.ops.experts.operands import RAGGED_GRADIENTS, RAGGED_PRODUCTS
 from distir.transform.sharding.sizes import divisors
@@ -127,12 +128,12 @@ class _Run:
     def function(self, instance: Instance) -> Function:
         """The function with separate rows for each owner."""
         function = instance.function
-        body = [self._statement(function, i, s, instance.state) for i, s in enumerate(function.body)]
-        rows = _quantised_rows(function)
-        for i, s in enumerate(body):
+        edit, rows = Rewriter(function), _quantised_rows(function)
+        for i, s in edit:
             if isinstance(s, Apply) and s.op in QUANTISING and not rows.isdisjoint(s.results):
-                body[i] = replace(s, attrs=Attributes({**s.attrs, "owners": self.owners.count}), claims=())
-        return replace(function, body=tuple(body)) if body != [*function.body] else function
+                s = replace(s, attrs=Attributes({**s.attrs, "owners": self.owners.count}), claims=())
+            edit.replace(i, self._statement(function, i, s, instance.state))
+        return edit.done()
 
     def _statement(self, function: Function, index: int, statement: Statement, rho: State) -> Statement:
         if not isinstance(statement, Apply):
@@ -202,8 +203,11 @@ def _retyped(analysis: Analysis, changed: Module, entry: Function) -> Module:
 
 def unclaimed(function: Function) -> Function:
     """The function without claims."""
-    body = tuple(replace(s, claims=()) if isinstance(s, (Apply, Call)) and s.claims else s for s in function.body)
-    return replace(function, body=body, result_types=None)
+
+    def changed(s: Statement) -> Statement:
+        return replace(s, claims=()) if isinstance(s, (Apply, Call)) and s.claims else s
+
+    return replace(mapped(function, changed), result_types=None)
 
 
 def _opened(function: Function) -> Function:

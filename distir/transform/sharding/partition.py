@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from distir.analysis import Analysis
 from distir.ir import Apply, Arg, Call, Function, Module, Param, Return, Statement, Type, types
 from distir.ir.deep import Deep, finish
+from distir.ir.rewrite import mapped
 from distir.ops import Value
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.body import Callee, ShardedBody
@@ -169,13 +171,10 @@ class Partition:
         """Add cached functions to this run, under free names."""
         names: dict[str, str] = {}
         for hint, function in written.functions:
-            calls = {s.function for s in function.body if isinstance(s, Call)}
-            moved = any(names[called] != called for called in calls)
-            body = tuple([_calling(s, names) for s in function.body]) if moved else function.body
+            calling = mapped(function, partial(_calling, names))
 
-            def named(name: str, function: Function = function, body: tuple[Statement, ...] = body) -> Function:
-                same = name == function.name and body is function.body
-                return function if same else replace(function, name=name, body=body)
+            def named(name: str, calling: Function = calling) -> Function:
+                return calling if name == calling.name else replace(calling, name=name)
 
             names[function.name] = self._named(hint, named)
         self.spread += written.spread
@@ -251,9 +250,11 @@ class Partition:
         return chosen
 
 
-def _calling(statement: Statement, names: Mapping[str, str]) -> Statement:
+def _calling(names: Mapping[str, str], statement: Statement) -> Statement:
     """A statement with callees renamed."""
-    return replace(statement, function=names[statement.function]) if isinstance(statement, Call) else statement
+    if not isinstance(statement, Call) or names[statement.function] == statement.function:
+        return statement
+    return replace(statement, function=names[statement.function])
 
 
 def _sums(functions: Mapping[str, Function], name: str) -> int:

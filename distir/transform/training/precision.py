@@ -42,11 +42,10 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import facts_of, state_since
+from distir.ir.rewrite import facts_of, state_since, with_operands
 from distir.ops import OPS, Reject, Value, dense, infer_types, type_of
 from distir.ops.float8 import MEASURES
 from distir.transform.instances import first_instances
-from distir.transform.operands import with_operands
 
 FLOAT32 = DTYPES["Float32"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from distir.analysis import State
@@ -33,10 +33,8 @@ from distir.ir import (
     results,
     types,
 )
-from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.rewrite import facts_of, stating
+from distir.ir.rewrite import Rewriter, Variants
 from distir.ops import OPS, type_of
-from distir.transform.operands import with_operands
 from distir.transform.zero.groups import WeightGroup, needed_whole
 from distir.transform.zero.partition import Owner, Partition
 from distir.transform.zero.slots import Held, Partitioned, Slot, ranks_of
@@ -67,13 +65,11 @@ class _Gathered:
 class GatherAtUse:
     """Rewrites an entry function, and its callees, for weights of which each replica holds a part."""
 
-    module: Module
+    variants: Variants
+    """The rewritten functions, by original function and the weights in its arguments."""
     partitioned: Partitioned
     states: Mapping[str, State]
     """The values of each function, by name."""
-    made: dict[tuple[str, Hashable], Function] = field(default_factory=dict[tuple[str, Hashable], Function])
-    """The rewritten functions, by original function and the weights in its arguments."""
-    taken: set[str] = field(default_factory=set[str])
 
     def entry(self, entry: Function) -> Function:
         """The entry function, in which the names of weights mean parts. Its parameters are not changed here."""
@@ -83,32 +79,18 @@ class GatherAtUse:
             for rank, name in enumerate(group.weights)
         }
         own = {index for group in self.partitioned.groups for index in (*group.updates, *group.writes)}
-        self.taken = set(self.module.functions)
-        return replace(entry, body=tuple(_Body(self, entry, held, own).rewritten()), result_types=None)
+        return _Body(self, entry, held, own).rewritten()
 
     def taking(self, name: str, helds: Sequence[Held | None]) -> Function:
         """The rewritten function for arguments that hold weights in tuples."""
-        key, _ = self.partitioned.key(helds)
-        if (name, key) not in self.made:
-            function = self.module.functions[name]
+
+        def written(function: Function) -> Function:
             held = {p.name: of for p, of in zip(function.params, helds, strict=True) if of is not None}
-            body = _Body(self, function, held, ()).rewritten()
             left = [p for p in function.params if self.partitioned.remains(held.get(p.name))]
             params = [replace(p, type=self.partitioned.type(p.type, held.get(p.name))) for p in left]
-            own = fresh(name, self.taken)
-            self.made[name, key] = replace(
-                function, name=own, params=tuple(params), body=tuple(body), result_types=None
-            )
-        return self.made[name, key]
+            return replace(_Body(self, function, held, ()).rewritten(), params=tuple(params))
 
-
-def fresh(hint: str, taken: set[str]) -> str:
-    """A free function name, which is then taken."""
-    number = 1
-    while f"{hint}_{number}" in taken:
-        number += 1
-    taken.add(f"{hint}_{number}")
-    return f"{hint}_{number}"
+        return self.variants.of(name, self.partitioned.key(helds)[0], written)
 
 
 class _Body:
@@ -117,63 +99,61 @@ class _Body:
     def __init__(self, owner: GatherAtUse, function: Function, held: Mapping[str, Held], own: Collection[int]) -> None:
         self.owner, self.function, self.own = owner, function, own
         self.held: dict[str, Held] = dict(held)
-        self.namer: FunctionBuilder = namer(function)
+        self.edit = Rewriter(function)
         self.sources: dict[str, str] = {}
         """By name of a cast weight: the weight. Casts move to the uses."""
         self.uses: dict[tuple[int, int], list[_Use]] = {}
         """By weight and rank: the statements that need it whole."""
 
-    def rewritten(self) -> list[Statement]:
-        """The statements."""
-        body = [self._handed_on(i, s) if i not in self.own else s for i, s in enumerate(self.function.body)]
-        before: dict[int, list[Statement]] = {}
+    def rewritten(self) -> Function:
+        """The function, with its old parameters."""
+        for index, statement in self.edit:
+            if index not in self.own:
+                self.edit.replace(index, *self._handed_on(index, statement))
         renamed: dict[int, dict[str, str]] = {}
         for place, gathered in self._gathered():
-            self._fetch(gathered, before.setdefault(place, []), renamed)
-        found: list[Statement] = []
-        for index, statement in enumerate(body):
-            found += stating(facts_of(self.function.body[index]), before.get(index, ()))
-            if statement is not None:
-                found.append(with_operands(statement, renamed.get(index, {})))
-        return found
+            self._fetch(place, gathered, renamed)
+        for place, instead in renamed.items():
+            self.edit.rename(instead, [place])
+        return self.edit.done(result_types=None)
 
-    def _handed_on(self, index: int, statement: Statement) -> Statement | None:
-        """The statement for parts if it passes weights on; None if it is written elsewhere."""
+    def _handed_on(self, index: int, statement: Statement) -> tuple[Statement, ...]:
+        """The statement for parts if it passes weights on; nothing if it is written elsewhere."""
         used = [name for name in dict.fromkeys(names(operands(statement))) if name in self.held]
         if not used:
-            return statement
+            return (statement,)
         match statement:
             case Apply(op="MakeTuple"):
                 self.held[statement.results[0]] = packed = tuple(self._held(arg) for arg in statement.args)
                 if not self.owner.partitioned.remains(packed):
-                    return None
-                return replace(statement, args=self._remaining(statement.args), claims=())
+                    return ()
+                return (replace(statement, args=self._remaining(statement.args), claims=()),)
             case Apply(op="UnpackTuple"):
                 held = self.held[used[0]]
                 assert isinstance(held, tuple)
                 made = list(zip(statement.results, held, strict=True))
                 self.held |= {name: of for name, of in made if name != DISCARD and of is not None}
                 if not self.owner.partitioned.remains(held):
-                    return None
+                    return ()
                 kept = tuple(name for name, of in made if self.owner.partitioned.remains(of))
-                return replace(statement, results=kept, claims=())
+                return (replace(statement, results=kept, claims=()),)
             case Apply(op="Cast") if self._narrows(statement, used[0]):
                 slot = self.held[used[0]]
                 assert isinstance(slot, Slot)
                 self.held[statement.results[0]] = replace(slot, cast=statement.attrs)
                 self.sources[statement.results[0]] = used[0]
-                return None
+                return ()
             case Call() if any(isinstance(self._held(arg), tuple) for arg in statement.args):
                 helds = [of if isinstance(of := self._held(arg), tuple) else None for arg in statement.args]
                 self._use(index, [name for name in used if isinstance(self.held[name], Slot)])
                 left = zip(statement.args, helds, strict=True)
                 args = tuple(arg for arg, of in left if self.owner.partitioned.remains(of))
-                return replace(statement, function=self.owner.taking(statement.function, helds).name, args=args)
+                return (replace(statement, function=self.owner.taking(statement.function, helds).name, args=args),)
             case _:
                 if isinstance(statement, Return) or any(isinstance(self.held[name], tuple) for name in used):
                     raise needed_whole(self.function, index, used[0])
                 self._use(index, used)
-                return statement
+                return (statement,)
 
     def _held(self, arg: Arg) -> Held | None:
         return self.held.get(arg) if isinstance(arg, str) else None
@@ -236,15 +216,15 @@ class _Body:
         for together in zip_longest(*(self._shared(weight, rank) for rank in ranks)):
             yield _Gathered(weight, {rank: uses for rank, uses in enumerate(together) if uses is not None})
 
-    def _fetch(self, gathered: _Gathered, before: list[Statement], renamed: dict[int, dict[str, str]]) -> None:
-        """Gather a weight; the gathered copy is freed after its uses."""
+    def _fetch(self, place: int, gathered: _Gathered, renamed: dict[int, dict[str, str]]) -> None:
+        """Gather a weight before a statement; the gathered copy is freed after its uses."""
         weight, users = gathered.weight, gathered.users
         group, partition = self.owner.partitioned.groups[weight], self.owner.partitioned.partitions[weight]
-        sources = self._parts(weight, users, before)
+        sources = self._parts(place, weight, users)
         wholes = {
             rank: sources[rank]
             if isinstance(partition, Owner) and partition.rank == rank
-            else self.namer.fresh(f"{use.name}_{'sent' if isinstance(partition, Owner) else 'whole'}")
+            else self.edit.fresh(f"{use.name}_{'sent' if isinstance(partition, Owner) else 'whole'}")
             for rank, use in users.items()
         }
         for rank, uses in gathered.uses.items():
@@ -252,7 +232,7 @@ class _Body:
                 renamed.setdefault(use.place, {})[use.name] = wholes[rank]
         fetched = {rank: name for rank, name in wholes.items() if name != sources[rank]}
         if fetched:
-            before.append(fetching(group, partition, sources, fetched))
+            self.edit.before(place, fetching(group, partition, sources, fetched))
 
     def _shared(self, weight: int, rank: int) -> list[list[_Use]]:
         """The uses of a weight: calls between which its device computes nothing are together."""
@@ -282,7 +262,7 @@ class _Body:
     def _type(self, name: str) -> Type:
         return type_of(self.owner.states[self.function.name][name])
 
-    def _parts(self, weight: int, users: Mapping[int, _Use], before: list[Statement]) -> list[str]:
+    def _parts(self, place: int, weight: int, users: Mapping[int, _Use]) -> list[str]:
         """By rank: the part of a weight, cast if its users cast it; absent if another replica owns the weight."""
         casts = [of.cast for use in users.values() if isinstance(of := self.held[use.name], Slot)]
         found: list[str] = []
@@ -294,8 +274,8 @@ class _Body:
             name = users[rank].name if rank in users else self._name(weight, rank)
             found.append(self.sources.get(name, name))
             if casts[0] is not None:
-                part = self.namer.fresh(f"{name}_part")
-                before.append(Apply((part,), "Cast", (found[-1],), casts[0]))
+                part = self.edit.fresh(f"{name}_part")
+                self.edit.before(place, Apply((part,), "Cast", (found[-1],), casts[0]))
                 found[-1] = part
         return found
 

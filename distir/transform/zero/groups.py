@@ -30,7 +30,7 @@ from distir.ir import (
     names,
     types,
 )
-from distir.ir.dataflow import definitions, uses
+from distir.ir.dataflow import uses
 from distir.ops import OPS
 from distir.ops.group import GROUPED
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES
@@ -110,21 +110,6 @@ class WeightGroup:
         return self.replicas.devices
 
 
-@dataclass(frozen=True, slots=True)
-class Uses:
-    """Use-def chains of the entry function, by statement number, and how often it returns each value."""
-
-    entry: Function
-    mentioned: Mapping[str, Sequence[int]]
-    defined: Mapping[str, int]
-    returned: Mapping[str, int]
-
-
-def uses_of(entry: Function) -> Uses:
-    """The use-def chains of an entry function."""
-    return Uses(entry, uses(entry), definitions(entry), Counter(names(entry.returned)))
-
-
 def groups_of(module: Module, entry: Function, kind: str, shard: int = 0) -> list[WeightGroup]:
     """The weights that data-parallel devices replicate and that are to be partitioned, in the order of the parameters.
 
@@ -143,12 +128,12 @@ def groups_of(module: Module, entry: Function, kind: str, shard: int = 0) -> lis
             raise _no_groups(entry)
     else:
         raise _no_groups(entry)
-    uses = uses_of(entry)
+    returned = Counter(names(entry.returned))
     weights = {p.name: p.type for p in entry.params if p.name in origins and "buffer" not in p.roles}
     found: list[WeightGroup] = []
     for index, statement in enumerate(entry.body):
         if isinstance(statement, Apply) and statement.op in SUMS:
-            group = _group(uses, origins, weights, index, statement)
+            group = _group(entry, returned, origins, weights, index, statement)
             found += [] if group is None else [group]
     if not found:
         raise _no_updates(entry) if weights else _no_groups(entry)
@@ -167,12 +152,16 @@ def _is_indivisible_vector(group: WeightGroup, shard: int) -> bool:
 
 
 def _group(
-    uses: Uses, origins: Mapping[str, Hashable], weights: Mapping[str, Type], index: int, reduce: Apply
+    entry: Function,
+    returned: Mapping[str, int],
+    origins: Mapping[str, Hashable],
+    weights: Mapping[str, Type],
+    index: int,
+    reduce: Apply,
 ) -> WeightGroup | None:
     """The weight whose gradient a statement sums; None if it sums something else, or gradients of several weights."""
-    entry = uses.entry
     gradients = tuple(arg for arg in reduce.args if isinstance(arg, str))
-    users = [uses.mentioned.get(name, ()) for name in reduce.results]
+    users = [uses(entry).get(name, ()) for name in reduce.results]
     updates: list[int] = []
     for name, places in zip(reduce.results, users, strict=True):
         updating = [i for i in places if updated_by(entry, i, name) in weights]
@@ -183,7 +172,7 @@ def _group(
     if len(updates) != len(users) or len(gradients) != len(users):
         return None
     masters = [entry.body[i] for i in updates]
-    writes = [_assigned(uses, s, weights) for s in masters if isinstance(s, Apply)]
+    writes = [_assigned(entry, s, weights) for s in masters if isinstance(s, Apply)]
     has_masters = bool(writes) and all(i is not None for i in writes)
     written = [i for i in writes if i is not None] if has_masters else updates
     statements = [s for i in updates if isinstance(s := entry.body[i], Apply)]
@@ -195,11 +184,11 @@ def _group(
         return None
     new = tuple(s.results[0] for s in writing)
     kept = tuple(
-        _kept(uses, origins, updates, operand, result, {*written} if result == 0 else set())
+        _kept(entry, origins, updates, operand, result, {*written} if result == 0 else set())
         for result, operand in in_place(statements[0].op).items()
         if result or has_masters
     )
-    _check_returned(uses, [new, *(k.results for k in kept)])
+    _check_returned(entry, returned, [new, *(k.results for k in kept)])
     return WeightGroup(
         weights[copies[0]],
         ReplicaGroup.of(devices, reduce),
@@ -220,10 +209,10 @@ def takes_norm(entry: Function, index: int) -> bool:
     return isinstance(statement, Apply) and statement.op == NORM
 
 
-def _assigned(uses: Uses, update: Apply, weights: Mapping[str, Type]) -> int | None:
+def _assigned(entry: Function, update: Apply, weights: Mapping[str, Type]) -> int | None:
     """The statement that casts the updated master weight to the weight; None without a master weight."""
-    for index in uses.mentioned.get(update.results[0], ()):
-        statement = uses.entry.body[index]
+    for index in uses(entry).get(update.results[0], ()):
+        statement = entry.body[index]
         if isinstance(statement, Apply) and statement.op == ASSIGN and statement.args[1] == update.results[0]:
             return index if statement.args[0] in weights else None
     return None
@@ -244,7 +233,7 @@ def updated_by(entry: Function, index: int, gradient: str) -> str:
 
 
 def _kept(
-    uses: Uses,
+    entry: Function,
     origins: Mapping[str, Hashable],
     updates: Sequence[int],
     operand: int,
@@ -255,32 +244,32 @@ def _kept(
     params: list[str] = []
     results: list[str] = []
     for index in updates:
-        statement = uses.entry.body[index]
+        statement = entry.body[index]
         assert isinstance(statement, Apply)
         arg = statement.args[operand]
-        if not isinstance(arg, str) or arg not in origins or len(uses.mentioned[arg]) > 1:
-            raise needed_whole(uses.entry, index, arg if isinstance(arg, str) else statement.results[result])
+        if not isinstance(arg, str) or arg not in origins or len(uses(entry)[arg]) > 1:
+            raise needed_whole(entry, index, arg if isinstance(arg, str) else statement.results[result])
         params.append(arg)
         results.append(statement.results[result])
-        check_unused(uses, statement.results[result], users)
+        check_unused(entry, statement.results[result], users)
     if len({origins[name] for name in params}) > 1:
-        raise needed_whole(uses.entry, updates[0], params[0])
+        raise needed_whole(entry, updates[0], params[0])
     return OptimizerState(tuple(params), tuple(results))
 
 
-def _check_returned(uses: Uses, results: Sequence[Sequence[str]]) -> None:
+def _check_returned(entry: Function, returned: Mapping[str, int], results: Sequence[Sequence[str]]) -> None:
     """Every replica must return its copy, or none: the partition, which is chosen later, decides which one remains."""
     for copies in results:
-        counts = {name: uses.returned.get(name, 0) for name in copies}
+        counts = {name: returned.get(name, 0) for name in copies}
         if len(set(counts.values())) > 1:
-            raise needed_whole(uses.entry, len(uses.entry.body) - 1, max(counts, key=lambda name: counts[name]))
+            raise needed_whole(entry, len(entry.body) - 1, max(counts, key=lambda name: counts[name]))
 
 
-def check_unused(uses: Uses, name: str, users: Collection[int] = ()) -> None:
+def check_unused(entry: Function, name: str, users: Collection[int] = ()) -> None:
     """Raise ProgramError where another statement than the `return`, or one of `users`, mentions a value."""
-    others = [i for i in uses.mentioned.get(name, ()) if i != len(uses.entry.body) - 1 and i not in users]
+    others = [i for i in uses(entry).get(name, ()) if i != len(entry.body) - 1 and i not in users]
     if others:
-        raise needed_whole(uses.entry, others[0], name)
+        raise needed_whole(entry, others[0], name)
 
 
 # What `@main.scatter` says of the parameters: equal origins are equal values.

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import DISCARD, Apply, Attributes, Function, Module, Site, Statement, results
-from distir.ir.builder import FunctionBuilder
-from distir.ir.rewrite import common, facts_of, stating
+from distir.ir import NO_FACTS, Apply, Attributes, Function, Module, Site, Statement, results
+from distir.ir.dataflow import definitions
+from distir.ir.rewrite import Rewriter, common, facts_of, with_names
 from distir.transform.sharding.sizes import divisors
 from distir.transform.zero.groups import ReplicaGroup, WeightGroup, groups_of
 
@@ -33,9 +33,8 @@ def in_groups(module: Module, entry: Function, size: int, kind: str) -> tuple[Mo
     `entry` is its entry function, or an equivalent one; `kind` the step's `partition`. Raises ProgramError if `size`
     does not divide the replicas.
     """
-    body = list[Statement](entry.body)
+    edit = Rewriter(entry)
     whole: dict[str, WeightGroup] = {}
-    written: dict[int, list[Statement]] = {}
     for group in groups_of(module, entry, kind, size):
         count = group.replicas.size
         if count % size:
@@ -43,10 +42,9 @@ def in_groups(module: Module, entry: Function, size: int, kind: str) -> tuple[Mo
             hint = f"{divisors(count)} would do for `shard`"
             raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, Site(entry.name), message, (), hint)])
         if count > size:
-            written[group.reduce] = _within(body[group.reduce], group.replicas, size)
+            edit.replace(group.reduce, *_within(edit[group.reduce], group.replicas, size))
             whole |= dict.fromkeys(group.weights, group)
-    body = [own for i, s in enumerate(body) for own in written.get(i, [s])]
-    changed = replace(entry, body=tuple(body))
+    changed = edit.done()
     return Module(changed if f.name == entry.name else f for f in module), Hybrid(size, whole)
 
 
@@ -62,47 +60,39 @@ def _within(reduce: Statement, replicas: ReplicaGroup, size: int) -> list[Statem
 
 
 def summed_over_groups(
-    body: Sequence[Statement], groups: Sequence[WeightGroup], hybrid: Hybrid, namer: FunctionBuilder
-) -> tuple[list[Statement], list[WeightGroup]]:
-    """The statements with sums over the groups after those within each group, and the weights with the inner sums.
+    entry: Function, groups: Sequence[WeightGroup], hybrid: Hybrid, before: Function
+) -> tuple[Function, list[WeightGroup]]:
+    """The function with sums over the groups after those within each group, and the weights with the inner sums.
 
-    If a weight has an owner in each group, the sum is over the owners.
+    If a weight has an owner in each group, the sum is over the owners. `before`: the function with all names so far.
     """
+    edit, made = Rewriter(entry), definitions(entry)
+    edit.builder.take(name for statement in before.body for name in results(statement))
     by_weight: dict[str, list[int]] = {}
     for number, group in enumerate(groups):
         whole = hybrid.whole.get(group.weights[0])
         if whole is not None:
             by_weight.setdefault(whole.weights[0], []).append(number)
-    made = {name: index for index, statement in enumerate(body) for name in results(statement) if name != DISCARD}
-    after: dict[int, list[Statement]] = {}
-    moved: set[int] = set()
     inner = list(groups)
     for first, numbers in by_weight.items():
         replicas = hybrid.whole[first].replicas
         members = [groups[number] for number in numbers]
-        own = {name: namer.fresh(f"{name}_within") for group in members for name in group.sums if name in made}
+        own = {name: edit.fresh(f"{name}_within") for group in members for name in group.sums if name in made}
         places = sorted({made[name] for name in own})
-        moved.update(places)
         # All groups sum at the same place, so that none waits for another between two of its sums.
-        together = [_renamed(body[place], own) for place in places]
+        summed = [s for place in places if isinstance(s := edit[place], Apply)]
+        together: list[Statement] = [with_names(replace(s, claims=()), own) for s in summed]
         for rank in range(len(members[0].sums)):
             row = [group.sums[rank] for group in members if group.sums[rank] in own]
             if row:
-                facts = common(facts_of(body[made[name]]) for name in row)
-                together += stating(facts, [_across(row, [own[name] for name in row], replicas, hybrid.size)])
-        after.setdefault(places[-1], []).extend(together)
+                facts = common(facts_of(edit[made[name]]) for name in row)
+                across = _across(row, [own[name] for name in row], replicas, hybrid.size)
+                together.append(replace(across, facts=facts))
+        edit.erase(*places)
+        edit.behind(places[-1], *together, facts=NO_FACTS)
         for number, group in zip(numbers, members, strict=True):
             inner[number] = replace(group, sums=tuple(own.get(name, name) for name in group.sums))
-    found: list[Statement] = []
-    for index, statement in enumerate(body):
-        found += [] if index in moved else [statement]
-        found += after.get(index, ())
-    return found, inner
-
-
-def _renamed(statement: Statement, own: Mapping[str, str]) -> Statement:
-    assert isinstance(statement, Apply)
-    return replace(statement, results=tuple(own.get(name, name) for name in statement.results), claims=())
+    return edit.done(), inner
 
 
 def _across(summed: Sequence[str], parts: Sequence[str], replicas: ReplicaGroup, size: int) -> Apply:

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from distir.ir import Apply, Attributes, Statement, names, operands
 from distir.ir.builder import FunctionBuilder
-from distir.ir.rewrite import facts_of, state_since
+from distir.ir.rewrite import facts_of, state_since, with_operands
 from distir.ops.group import GroupFirst
-from distir.transform.operands import with_operands
 from distir.transform.zero.groups import NORM, SUMS, ReplicaGroup, WeightGroup
 from distir.transform.zero.partition import Owner, Partition
 

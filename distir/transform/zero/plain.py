@@ -9,42 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from distir.ir import Apply, Function, Return, Statement, names
-from distir.ir.builder import namer
-from distir.transform.dead_code import live
-from distir.transform.operands import with_operands
+from distir.ir import Apply, Function
+from distir.ir.dataflow import maker, uses
+from distir.ir.rewrite import Rewriter
+from distir.transform.dead_code import pruned
 from distir.transform.steps import tell
-from distir.transform.zero.groups import SUMS, Uses, takes_norm, updated_by, uses_of
+from distir.transform.zero.groups import SUMS, takes_norm, updated_by
 
 
 def without_buckets(entry: Function) -> Function:
     """The function with sums of tuples that were packed for the sum replaced by sums of their items."""
-    uses = uses_of(entry)
-    body: list[Statement] = []
-    gone: set[int] = set()
-    for index, statement in enumerate(entry.body):
-        opened = _opened(uses, statement) if isinstance(statement, Apply) else None
-        if opened is None:
-            if index not in gone:
-                body.append(statement)
-            continue
-        sums, unpacking = opened
-        body += sums
-        gone.update(unpacking)
-    if not gone:
-        return entry
-    return replace(entry, body=(*live(body[:-1], names(entry.returned)), Return(entry.returned)))
+    edit = Rewriter(entry)
+    for index, statement in edit:
+        opened = _opened(entry, statement) if isinstance(statement, Apply) else None
+        if opened is not None:
+            sums, unpacking = opened
+            edit.replace(index, *sums)
+            edit.erase(*unpacking)
+    changed = edit.done()
+    return entry if changed is entry else pruned(changed)
 
 
-def _opened(uses: Uses, reduce: Apply) -> tuple[list[Apply], set[int]] | None:
+def _opened(entry: Function, reduce: Apply) -> tuple[list[Apply], set[int]] | None:
     """The sums of a bucket's items, and the statements that unpacked the bucket."""
     if reduce.op not in SUMS:
         return None
-    body = uses.entry.body
-    made = [body[uses.defined[a]] for a in reduce.args if isinstance(a, str) and a in uses.defined]
+    made = [maker(entry, arg) for arg in reduce.args]
     packing = [s for s in made if isinstance(s, Apply) and s.op == "MakeTuple"]
-    places = [uses.mentioned.get(name, ()) for name in reduce.results]
-    unpacking = [body[p[0]] for p in places if len(p) == 1]
+    places = [uses(entry).get(name, ()) for name in reduce.results]
+    unpacking = [entry.body[p[0]] for p in places if len(p) == 1]
     taken = [s for s in unpacking if isinstance(s, Apply) and s.op == "UnpackTuple"]
     if len(packing) != len(reduce.args) or len(taken) != len(reduce.args):
         return None
@@ -56,14 +49,11 @@ def _opened(uses: Uses, reduce: Apply) -> tuple[list[Apply], set[int]] | None:
 
 def with_sums_for_updates(entry: Function, weights: Iterable[str]) -> Function:
     """The function with a sum for updates alone, which takes parts, for each gradient that has other uses, too."""
-    wanted, uses, namer_of = set(weights), uses_of(entry), namer(entry)
-    body: list[Statement] = []
-    renamed: dict[int, dict[str, str]] = {}
-    for index, statement in enumerate(entry.body):
-        body.append(with_operands(statement, renamed[index]) if index in renamed else statement)
+    wanted, edit = set(weights), Rewriter(entry)
+    for index, statement in edit:
         if not isinstance(statement, Apply) or statement.op not in SUMS:
             continue
-        users = [uses.mentioned.get(name, []) for name in statement.results]
+        users = [uses(entry).get(name, []) for name in statement.results]
         updating = [
             [i for i in places if updated_by(entry, i, name) in wanted or takes_norm(entry, i)]
             for name, places in zip(statement.results, users, strict=True)
@@ -72,10 +62,9 @@ def with_sums_for_updates(entry: Function, weights: Iterable[str]) -> Function:
             continue
         if all(takes_norm(entry, i) for places in updating for i in places):  # its update is no op any more
             continue
-        own = tuple(namer_of.fresh(f"{name}_to_update") for name in statement.results)
-        body.append(replace(statement, results=own))
+        own = tuple(edit.fresh(f"{name}_to_update") for name in statement.results)
+        edit.behind(index, replace(statement, results=own))
         for name, new, places in zip(statement.results, own, updating, strict=True):
-            for place in places:
-                renamed.setdefault(place, {})[name] = new
+            edit.rename({name: new}, places)
         tell(f"`%{statement.results[0]}` is needed whole beside its update: the gradient is summed twice")
-    return replace(entry, body=tuple(body)) if renamed else entry
+    return edit.done()

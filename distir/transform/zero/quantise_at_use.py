@@ -7,19 +7,17 @@ with torchao's `Float8Linear` does the same in its forward and backward passes (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar, Union
 
 from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Function, Module, Statement, names, operands
-from distir.ir.builder import namer
-from distir.ir.rewrite import facts_of, stating
+from distir.ir.dataflow import uses
+from distir.ir.rewrite import Rewriter, Variants, with_operands
 from distir.ir.types import TensorType, TupleType, Type
 from distir.ops import type_of
 from distir.transform.checking import checked
-from distir.transform.operands import with_operands
-from distir.transform.zero.gather_at_use import fresh
-from distir.transform.zero.groups import needed_whole, uses_of
+from distir.transform.zero.groups import needed_whole
 
 A = TypeVar("A", bound=Arg)
 
@@ -64,10 +62,10 @@ def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) 
         assert isinstance(maker, Apply)
         types = tuple(type_of(state[name]) for name in names(maker.args))
         copies[place] = _Copy(len(copies), maker.op, maker.attrs, types, len(maker.results) - 2)
-    pushed = _Pushed(module)
+    pushed = _Pushed(Variants(module))
     changed = pushed.entry(entry, copies)
-    functions = (*(changed if f.name == entry.name else f for f in module), *pushed.made.values())
-    return Module(functions), {made.name: name for (name, _), made in pushed.made.items()}
+    functions = (*(changed if f.name == entry.name else f for f in module), *pushed.variants.made.values())
+    return Module(functions), pushed.variants.origins
 
 
 def _makers(entry: Function, weights: Collection[str]) -> list[int]:
@@ -85,20 +83,14 @@ def _makers(entry: Function, weights: Collection[str]) -> list[int]:
 
 @dataclass(slots=True)
 class _Pushed:
-    """Rewrites functions to take weights instead of copies. `made`: by function and the copies in its arguments."""
+    """Rewrites functions to take weights instead of copies. `variants`: by function and the copies in its arguments."""
 
-    module: Module
-    made: dict[tuple[str, Hashable], Function] = field(default_factory=dict[tuple[str, Hashable], Function])
-    taken: set[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.taken = set(self.module.functions)
+    variants: Variants
 
     def entry(self, entry: Function, copies: Mapping[int, _Copy]) -> Function:
         """The entry function, in which the statements at these indices compute copies."""
         body = _Body(self, entry, {})
         last = len(entry.body)
-        mentioned = uses_of(entry).mentioned
         for place, copy in copies.items():
             maker = entry.body[place]
             assert isinstance(maker, Apply)
@@ -106,63 +98,68 @@ class _Pushed:
                 body.held[name] = _Result(copy, number)
             body.sources[copy.number] = tuple(names(maker.args))
             others = [name for name in maker.results[2:] if name != DISCARD]
-            by = min((i for name in others for i in mentioned.get(name, ())), default=last)
+            by = min((i for name in others for i in uses(entry).get(name, ())), default=last)
             if others:
                 body.others[copy.number] = (by, tuple(maker.results[2:]))
-        return replace(entry, body=tuple(body.rewritten({*copies})), result_types=None)
+        return body.rewritten({*copies})
 
     def taking(self, name: str, helds: Sequence[_Held | None]) -> Function:
         """The rewritten function for arguments that hold copies in tuples."""
         order: dict[int, int] = {}
         of = tuple(_renumbered(held, order) for held in helds)
-        if (name, of) not in self.made:
-            function = self.module.functions[name]
+
+        def written(function: Function) -> Function:
             held = {p.name: item for p, item in zip(function.params, of, strict=True) if item is not None}
             params = tuple(replace(p, type=_type(p.type, held.get(p.name))) for p in function.params)
-            body = tuple(_Body(self, function, held).rewritten(()))
-            own = fresh(name, self.taken)
-            self.made[name, of] = replace(function, name=own, params=params, body=body, result_types=None)
-        return self.made[name, of]
+            return replace(_Body(self, function, held).rewritten(()), params=params)
+
+        return self.variants.of(name, of, written)
 
 
 class _Body:
     """Rewrites the body of one function, with each copy computed where it is used."""
 
     def __init__(self, owner: _Pushed, function: Function, held: Mapping[str, _Held]) -> None:
-        self.owner, self.function, self.namer = owner, function, namer(function)
+        self.owner, self.function, self.edit = owner, function, Rewriter(function)
         self.held: dict[str, _Held] = dict(held)
         self.sources: dict[int, tuple[str, ...]] = {}
         """By number of a copy: the operands from which it is computed."""
         self.others: dict[int, tuple[int, tuple[str, ...]]] = {}
         """By number of a copy: further results of its op, and their first use."""
 
-    def rewritten(self, makers: Collection[int]) -> list[Statement]:
-        """The statements. `makers`: those that compute copies, which stay only for their further results."""
-        body: list[tuple[int | None, list[Statement]]] = []
-        for index, statement in enumerate(self.function.body):
+    def rewritten(self, makers: Collection[int]) -> Function:
+        """The function, with its old parameters.
+
+        `makers`: the statements that compute copies, which stay only for their further results.
+        """
+        numbers: dict[int, int] = {}
+        """By maker: its copy."""
+        for index, statement in self.edit:
             if index in makers:
                 assert isinstance(statement, Apply)
                 held = next(self.held[name] for name in statement.results if name in self.held)
                 assert isinstance(held, _Result)
+                numbers[index] = held.copy.number
                 only = replace(statement, results=(DISCARD, DISCARD, *statement.results[2:]), claims=())
-                body.append((held.copy.number, [only]))
+                self.edit.replace(index, only)
             else:
-                body.append((None, self._statements(index, statement)))
-        return [s for number, statements in body if number is None or number in self.others for s in statements]
+                self.edit.replace(index, self._statement(index, statement))
+        self.edit.erase(*(index for index, number in numbers.items() if number not in self.others))
+        return self.edit.done(result_types=None)
 
-    def _statements(self, index: int, statement: Statement) -> list[Statement]:
+    def _statement(self, index: int, statement: Statement) -> Statement:
         used = [name for name in dict.fromkeys(names(operands(statement))) if name in self.held]
         if not used:
-            return [statement]
+            return statement
         packed = [name for name in used if isinstance(self.held[name], tuple)]
         match statement:
             case Apply(op="MakeTuple"):
                 items = tuple(self.held.get(arg) if isinstance(arg, str) else None for arg in statement.args)
                 self.held[statement.results[0]] = items
                 args = _instead(statement.args, items, lambda copy: self.sources[copy.number])
-                return [replace(statement, args=tuple(args), claims=())]
+                return replace(statement, args=tuple(args), claims=())
             case Apply(op="UnpackTuple") if packed:
-                return [self._unpacked(statement)]
+                return self._unpacked(statement)
             case Call():
                 helds = [self.held.get(arg) if isinstance(arg, str) else None for arg in statement.args]
                 tuples = [of if isinstance(of, tuple) else None for of in helds]
@@ -186,22 +183,22 @@ class _Body:
             if copy.number not in wanted:
                 return (DISCARD,) * len(copy.types)
             hint = wanted[copy.number].removesuffix(".scale").removesuffix(".fp8")
-            self.sources[copy.number] = tuple(self.namer.fresh(hint) for _ in copy.types)
+            self.sources[copy.number] = tuple(self.edit.fresh(hint) for _ in copy.types)
             return self.sources[copy.number]
 
         return replace(statement, results=_instead(statement.results, items, sources), claims=())
 
-    def _with_copies(self, index: int, statement: Statement, used: Sequence[str]) -> list[Statement]:
-        """The statement, after those that compute its copies."""
+    def _with_copies(self, index: int, statement: Statement, used: Sequence[str]) -> Statement:
+        """The statement, before which its copies are computed."""
         renamed: dict[str, str] = {}
         wanted: dict[_Copy, list[str]] = {}
         for name in used:
             of = self.held[name]
             assert isinstance(of, _Result)
             results = wanted.setdefault(of.copy, [DISCARD, DISCARD])
-            results[of.number] = renamed[name] = self.namer.fresh(name)
-        before = [self._made(copy, results, index) for copy, results in wanted.items()]
-        return [*stating(facts_of(statement), before), with_operands(statement, renamed)]
+            results[of.number] = renamed[name] = self.edit.fresh(name)
+        self.edit.before(index, *(self._made(copy, results, index) for copy, results in wanted.items()))
+        return with_operands(statement, renamed)
 
     def _made(self, copy: _Copy, results: Sequence[str], index: int) -> Apply:
         """The op that computes a copy before a statement, with the further results that are not used earlier."""

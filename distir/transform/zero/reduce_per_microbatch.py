@@ -26,10 +26,9 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.rewrite import facts_of, stating
-from distir.transform.operands import with_operands
+from distir.ir.dataflow import maker, uses
+from distir.ir.rewrite import Rewriter, with_operands
 from distir.transform.steps import tell
-from distir.transform.zero.gather_at_use import fresh
 from distir.transform.zero.groups import WeightGroup
 from distir.transform.zero.partition import Owner, Partition
 from distir.transform.zero.slots import Held, Partitioned, Slot, renumbered
@@ -72,39 +71,35 @@ class ReducePerMicrobatch:
     """By function and value: the shape; absent for values that are no tensors, or whose shape depends on the call."""
     made: dict[tuple[str, Hashable], Rewritten] = field(default_factory=dict[tuple[str, Hashable], Rewritten])
     """By function, and by which of its results are to be parts."""
-    taken: set[str] = field(default_factory=set[str])
+    names: FunctionBuilder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = namer(self.module)
 
     def entry(self, entry: Function) -> Function:
         """The rewritten entry function; unchanged, with a note, if a sum is also used whole."""
-        self.taken = set(self.module.functions)
         wanted: dict[int, int] = {}
-        defined = {name: s for s in entry.body for name in results(s)}
-        places: dict[str, list[int]] = {}
-        for index, s in enumerate(entry.body):
-            if isinstance(s, Apply):
-                for name in names(s.args):
-                    places.setdefault(name, []).append(index)
         for number, group in enumerate(self.partitioned.groups):
-            if all(self._summed(defined, name) for name in group.gradients):
+            if all(self._summed(entry, name) for name in group.gradients):
                 reduce = reducing(group, self.partitioned.partitions[number], group.sums, group.gradients)
-                for index in places.get(next(iter(names(reduce.args)), ""), ()):
+                for index in uses(entry).get(next(iter(names(reduce.args)), ""), ()):
                     s = entry.body[index]
                     if isinstance(s, Apply) and (s.op, s.args) == (reduce.op, reduce.args):
                         wanted[index] = number
         if not wanted:
             return entry
         try:
-            return replace(entry, body=tuple(_Body(self, entry, wanted).rewritten(())), result_types=None)
+            return _Body(self, entry, wanted).rewritten(())
         except UnmovableError:
             self.made.clear()
             tell("gradients of microbatches are summed whole on each device and reduced once: sums are used whole, too")
             return entry
 
-    def _summed(self, defined: dict[str, Statement], name: str) -> bool:
+    def _summed(self, entry: Function, name: str) -> bool:
         """Whether a gradient is unpacked from a tuple, as sums over microbatches are, or is a sum of such."""
-        statement = defined.get(name)
+        statement = maker(entry, name)
         if isinstance(statement, Apply) and statement.op in ADDING:
-            return any(self._summed(defined, arg) for arg in names(statement.args))
+            return any(self._summed(entry, arg) for arg in names(statement.args))
         return isinstance(statement, Apply) and statement.op == "UnpackTuple"
 
     def returning(self, name: str, helds: Sequence[Held | None]) -> Rewritten:
@@ -113,25 +108,23 @@ class ReducePerMicrobatch:
         if (name, key) not in self.made:
             function = self.module.functions[name]
             body = _Body(self, function, {})
-            statements = body.rewritten(helds)
+            written = body.rewritten(helds)
             given = tuple(body.wanted.get(p.name) for p in function.params)
             params = [
                 replace(p, type=self.partitioned.type(p.type, of))
                 for p, of in zip(function.params, given, strict=True)
                 if self.partitioned.remains(of)
             ]
-            own = fresh(name, self.taken)
-            written = replace(function, name=own, params=tuple(params), body=tuple(statements), result_types=None)
+            written = replace(written, name=self.names.fresh(name), params=tuple(params))
             self.made[name, key] = Rewritten(written, given, order)
         return self.made[name, key]
 
     def accumulates(self, function: Function, place: int) -> bool:
         """Whether a function adds to a parameter and returns the sum."""
-        defined = {name: s for s in function.body for name in results(s)}
         params = {p.name for p in function.params}
         arg = function.returned[place]
         while isinstance(arg, str) and arg not in params:
-            statement = defined[arg]
+            statement = maker(function, arg)
             if isinstance(statement, Call):
                 return self.accumulates(self.module.functions[statement.function], statement.results.index(arg))
             if not isinstance(statement, Apply) or statement.op not in ADDING:
@@ -146,7 +139,7 @@ class _Body:
     def __init__(self, owner: ReducePerMicrobatch, function: Function, reduces: dict[int, int]) -> None:
         self.owner, self.function, self.reduces = owner, function, reduces
         self.partitioned = owner.partitioned
-        self.namer: FunctionBuilder = namer(function)
+        self.edit = Rewriter(function)
         self.wanted: dict[str, Held] = {}
         """The values that are to be parts."""
         self.whole: set[str] = set()
@@ -157,17 +150,14 @@ class _Body:
         """By weight and rank: the gradients computed here, with their statements."""
         self.callees: dict[int, Rewritten] = {}
 
-    def rewritten(self, helds: Sequence[Held | None]) -> list[Statement]:
-        """The statements; `helds`: which results are to be parts. Raises UnmovableError."""
+    def rewritten(self, helds: Sequence[Held | None]) -> Function:
+        """The function, with its old parameters; `helds`: which results are to be parts. Raises UnmovableError."""
         passing = self._passing(helds)
-        after: dict[int, list[Statement]] = {}
         for weight in dict.fromkeys(weight for weight, _ in self.made):
-            self._reduce(weight, after)
-        found: list[Statement] = [*after.get(-1, ())]
+            self._reduce(weight)
         for index, statement in enumerate(self.function.body):
-            found += self._written(index, statement, index in passing)
-            found += stating(facts_of(statement), after.get(index, ()))
-        return found
+            self.edit.replace(index, *self._written(index, statement, index in passing))
+        return self.edit.done(result_types=None)
 
     # Backwards: which values are to be parts, and where they are computed.
 
@@ -274,16 +264,16 @@ class _Body:
 
     # Forwards: the statements.
 
-    def _reduce(self, weight: int, after: dict[int, list[Statement]]) -> None:
+    def _reduce(self, weight: int) -> None:
         group, partition = self.partitioned.groups[weight], self.partitioned.partitions[weight]
         ranks = [self.made.get((weight, rank), []) for rank in range(len(group.devices))]
         for together in zip_longest(*ranks):
             if None in together:
                 raise UnmovableError
             gradients = [name for _, name in together]
-            own = [self.namer.fresh(f"{name}_part") for name in gradients]
+            own = [self.edit.fresh(f"{name}_part") for name in gradients]
             self.parts |= dict(zip(gradients, own, strict=True))
-            after.setdefault(max(index for index, _ in together), []).append(reducing(group, partition, own, gradients))
+            self.edit.behind(max(index for index, _ in together), reducing(group, partition, own, gradients))
 
     def _written(self, index: int, statement: Statement, passes: bool) -> list[Statement]:
         if index in self.reduces:

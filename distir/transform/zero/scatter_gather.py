@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from distir.ir import DISCARD, Apply, Arg, Attributes, Function, Param, Return, names, operands
 from distir.ir.builder import namer
 from distir.ops.group import GROUPED
-from distir.transform.dead_code import live
+from distir.transform.dead_code import pruned
 from distir.transform.zero.partition import Copies, Owner, part_type
 
 
@@ -54,7 +54,7 @@ def scatter(function: Function, params: Sequence[Param], copies: Sequence[Copies
             found = f.apply("MPIScatter", given[of.names[0]], results=hints, devices=of.replicas.devices, axis=axis)
             parts.update(zip(of.names, found, strict=True))
     returned = [parts.get(p.name, given[p.name]) for p in params if not _is_gone(places, p.name)]
-    return replace(function, body=(*live(f.body, names(returned)), Return(tuple(returned))), result_types=None)
+    return pruned(replace(function, body=(*f.body, Return(tuple(returned))), result_types=None))
 
 
 def gather(function: Function, returned: Sequence[Arg], copies: Sequence[Copies]) -> Function:
@@ -78,8 +78,7 @@ def gather(function: Function, returned: Sequence[Arg], copies: Sequence[Copies]
             f.params.append(param)
     wanted = {name for statement in function.body for name in names(operands(statement))}
     joins = [join for row in rows.values() for join in _joins(row, wanted)]
-    kept = live([*joins, *function.body[:-1]], names(function.returned))
-    return replace(function, params=tuple(f.params), body=(*kept, Return(function.returned)), result_types=None)
+    return pruned(replace(function, params=tuple(f.params), body=(*joins, *function.body), result_types=None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from distir.ir import (
     Shape,
     TensorType,
 )
-from distir.ir.builder import namer
+from distir.ir.rewrite import Variants
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -111,30 +111,29 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     shapes = _shapes(module) if value > 1 and not is_pipeline else {}
     if value == 3:
         plain = Module(entry if f.name == entry.name else f for f in module)
-        weights = GatherAtUse(module, Partitioned(groups, chosen), states_of_calls(checked(plain), entry))
+        weights = GatherAtUse(Variants(module), Partitioned(groups, chosen), states_of_calls(checked(plain), entry))
         entry = weights.entry(entry)
-        shapes |= {made.name: shapes[name] for (name, _), made in weights.made.items() if name in shapes}
-        inside = [*weights.made.values()]
-        variants = {made.name: name for (name, _), made in weights.made.items()}
+        variants = weights.variants.origins
+        shapes |= {name: shapes[origin] for name, origin in variants.items() if origin in shapes}
+        inside = [*weights.variants.made.values()]
         module = Module([*module, *inside])
         groups = groups_of(module, entry, partition)
-    body = rewritten(entry, groups, chosen, value, types, _narrow(module) if sums == "float32" else None)
+    written = rewritten(entry, groups, chosen, value, types, _narrow(module) if sums == "float32" else None)
     summed = groups
     if hybrid is not None:
-        body, summed = summed_over_groups(body, groups, hybrid, namer(replace(entry, body=(*entry.body, *body))))
+        written, summed = summed_over_groups(written, groups, hybrid, entry)
     if value > 1 and not is_pipeline:
         summing = ReducePerMicrobatch(module, Partitioned(summed, chosen), shapes)
-        body = [*summing.entry(replace(entry, body=(*body, Return(entry.returned)))).body]
+        written = summing.entry(written)
         inside += [made.function for made in summing.made.values()]
         variants |= {made.function.name: name for (name, _), made in summing.made.items()}
     params, results = _partitioned(groups, chosen, value)
     returned = partitioned_results(entry.returned, results)
-    body = [s for s in body if not isinstance(s, Return)]
     changed = {
         entry.name: replace(
             entry,
             params=_donated(partitioned_params(entry.params, params), groups, chosen, value),
-            body=(*body, Return(returned)),
+            body=(*written.body[:-1], Return(returned)),
             result_types=None,
         )
     }

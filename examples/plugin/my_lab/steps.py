@@ -3,24 +3,26 @@
 from dataclasses import replace
 
 from distir.ir import DTYPES, Apply, Attributes, Module
-from distir.ir.rewrite import in_place_of
+from distir.ir.rewrite import Rewriter
 from distir.transform import step
 
 
 @step
 def compress(module: Module, *, dtype: str = "Float16") -> Module:
     """Send Float32 values as `dtype`, and cast them back where they arrive."""
-    return Module(replace(f, body=tuple(s for statement in f.body for s in _sent(statement, dtype))) for f in module)
+    return Module(_compressed(function, dtype) for function in module)
 
 
-def _sent(statement, dtype):
-    if not isinstance(statement, Apply) or statement.op != "Send":
-        return [statement]
-    (value,), (result,) = statement.args, statement.results
-    small, there = f"{result}.small", f"{result}.there"
-    written = [
-        Apply((small,), "Cast", (value,), Attributes({"to": DTYPES[dtype]})),
-        Apply((there,), "Send", (small,), statement.attrs),
-        Apply((result,), "Cast", (there,), Attributes({"to": DTYPES["Float32"]})),
-    ]
-    return in_place_of(statement, written)
+def _compressed(function, dtype):
+    edit = Rewriter(function)
+    for number, statement in edit:
+        if isinstance(statement, Apply) and statement.op == "Send":
+            (value,), (result,) = statement.args, statement.results
+            small, there = edit.fresh(f"{result}.small"), edit.fresh(f"{result}.there")
+            edit.replace(
+                number,
+                Apply((small,), "Cast", (value,), Attributes({"to": DTYPES[dtype]})),
+                replace(statement, results=(there,), args=(small,), claims=()),
+                Apply((result,), "Cast", (there,), Attributes({"to": DTYPES["Float32"]})),
+            )
+    return edit.done()
