@@ -75,6 +75,13 @@ def as_call(written: Counted) -> tuple[Call, Function]:
     return _Writing(written).done()
 
 
+def only_call(written: Counted) -> Call:
+    """The call that a statement stands for that is one call."""
+    firsts = (o.first if isinstance(o, Then) else o[0] if isinstance(o, tuple) else o for o in written.operands)
+    results = tuple(result[0] if isinstance(result, tuple) else result for result in written.results)
+    return Call(results, written.function, tuple(firsts), written.claims, written.stream, written.facts)
+
+
 def as_counted(call: Call, function: Function) -> Counted | None:
     """The statement that stands for a call of a counted function; None where there is none."""
     pattern = counted(function)
@@ -100,31 +107,28 @@ def calls_in(function: Function) -> int:
 
 def counted(function: Function) -> Counted | None:
     """The counted call that a function consists of, with the function's own names; None for another function."""
-    first = function.body[0] if len(function.body) > 2 else None
-    if not isinstance(first, Call) or not function.name.startswith(_stem(first.function, len(function.body) - 1)):
+    if len(function.body) < _SHORTEST or not all(isinstance(statement, Call) for statement in function.body[:-1]):
         return None
     return _counted(function)
+
+
+_SHORTEST = 3
+"""Two calls and a return."""
+
+
+@lru_cache(maxsize=1 << 10)
+def _counted(function: Function) -> Counted | None:
+    *body, ending = function.body
+    if not isinstance(ending, Return):
+        return None
+    pattern = _pattern([s for s in body if isinstance(s, Call)], set(names(ending.args)))
+    return pattern if pattern is not None and as_call(pattern)[1] == function else None
 
 
 def called(function: Function) -> str:
     """What messages call a function: `@layer`; a counted one by what it calls, and how often."""
     pattern = counted(function)
     return f"`@{function.name}`" if pattern is None else f"`@{pattern.function}` {pattern.times} times"
-
-
-@lru_cache(maxsize=1 << 10)
-def _counted(function: Function) -> Counted | None:
-    *body, ending = function.body
-    calls = [statement for statement in body if isinstance(statement, Call)]
-    if len(calls) < len(body) or not isinstance(ending, Return) or not _is_plain(function):
-        return None
-    return _pattern(calls, set(names(ending.args)))
-
-
-def _is_plain(function: Function) -> bool:
-    """Whether a function has nothing but names and statements, so that these say all of it."""
-    stated = function.kernel or function.facts or function.result_types is not None
-    return not stated and all(param.type == UNKNOWN and not param.roles for param in function.params)
 
 
 def _renamed(pattern: Counted, outer: Mapping[str, Item]) -> Counted:
@@ -216,10 +220,6 @@ def between(first: Facts, last: Facts, number: int, steps: int) -> Facts:
     )
 
 
-def _stem(function: str, times: int) -> str:
-    return f"{function}_x{times}_"
-
-
 class _Writing:
     """A counted call that becomes a call and a function: parameters are named by operand, results by their place."""
 
@@ -258,7 +258,7 @@ class _Writing:
         params = tuple(Param(name, UNKNOWN) for name in self.params.values())
         content = (params, tuple(body))
         digest = zlib.crc32(repr(content).encode()) & 0xFFFF
-        function = Function(f"{_stem(written.function, times)}{digest:04x}", *content)
+        function = Function(f"{written.function}_x{times}_{digest:04x}", *content)
         results = tuple(outer[name] for name in given)
         return Call(results, function.name, tuple(self.params), facts=facts), function
 
@@ -410,7 +410,8 @@ def _rolled(function: Function) -> tuple[tuple[Statement, ...], list[Function]]:
         if end - index >= LEAST:
             calls = [s for s in function.body[index:end] if isinstance(s, Call)]
             outside = {n for call in calls for n in call.results if used.get(n, -1) >= end}
-            pattern = _named_pattern(calls, (outside | set(calls[-1].results)) - {DISCARD})
+            known = outside | set(calls[-1].results) | _names_of_their_own(calls, used)
+            pattern = _named_pattern(calls, known - {DISCARD})
             found = None if pattern is None else as_call(pattern)
         if found is None:
             body.append(function.body[index])
@@ -421,6 +422,17 @@ def _rolled(function: Function) -> tuple[tuple[Statement, ...], list[Function]]:
             made.append(callee)
             index = end
     return tuple(body), made
+
+
+def _names_of_their_own(calls: Sequence[Call], used: Mapping[str, int]) -> set[str]:
+    """What calls give to others by names that do not follow from those of the last call's results."""
+    last = calls[-1].results
+    return {
+        name
+        for number, call in enumerate(calls, 1)
+        for place, name in enumerate(call.results)
+        if name in used and name != _numbered(last[place], number, len(calls))
+    }
 
 
 def _run(body: Sequence[Statement], start: int) -> int:

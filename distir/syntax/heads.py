@@ -50,6 +50,8 @@ def _by_parameter(piece: Words) -> Head | None:
             depth -= 1
         elif not depth and kind in (",", ")"):
             if index > start:
+                if is_range(tokens[start]):
+                    return None
                 spelling = tuple(tokens[start + 1 : index])
                 param = known.get(spelling)
                 if param is None:
@@ -57,10 +59,7 @@ def _by_parameter(piece: Words) -> Head | None:
                 if param is None or kinds[start] != VALUE:
                     return None
                 known[spelling] = param
-                name = tokens[start][1:]
-                if is_range(name):
-                    return None
-                params.append(Param(name, param.type, param.roles))
+                params.append(Param(tokens[start][1:], param.type, param.roles))
             elif kind == ",":
                 return None
             start = index + 1

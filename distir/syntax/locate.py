@@ -20,7 +20,7 @@ from distir.syntax.function import FunctionSyntax
 from distir.syntax.grammar import Child, Node, Unexpected, shape
 from distir.syntax.ranges import is_range, readable_names
 from distir.syntax.reading import WrittenStatement, evaluate
-from distir.syntax.statements import Spelling, Spread, Words, canonical, numbered, statement, tokens, words
+from distir.syntax.statements import Abbreviation, Spelling, Words, canonical, numbered, statement, tokens, words
 from distir.syntax.tokens import TIMES, VALUE
 
 Tokens = tuple[int, int]
@@ -112,14 +112,14 @@ class _Reading:
         return found
 
     @cached_property
-    def spread(self) -> Spread | None:
+    def spread(self) -> Abbreviation | None:
         """What a statement stands for that has ranges, or is a counted call; None for another."""
         if TIMES not in self.piece.kinds and not any(map(is_range, self.piece.names)):
             return None
         made = statement(self.piece, self.spelling)
-        return made if isinstance(made, Spread) else None
+        return made if isinstance(made, Abbreviation) else None
 
-    def _of_spread(self, made: Spread, part: Part) -> Tokens | None:
+    def _of_spread(self, made: Abbreviation, part: Part) -> Tokens | None:
         """The tokens where a value is named first, among the results or the operands."""
         assert isinstance(self.node, Node)
         if not isinstance(part.key, int) or self.node.rule == "return_":
@@ -233,7 +233,7 @@ def _is_value(operand: Child) -> TypeGuard[Node]:
     return isinstance(operand, Node) and operand.rule == "value"
 
 
-def _results(made: Spread) -> tuple[Arg, ...]:
+def _results(made: Abbreviation) -> tuple[Arg, ...]:
     return () if isinstance(made.statement, Return) else made.statement.results
 
 

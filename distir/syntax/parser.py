@@ -25,7 +25,7 @@ from distir.syntax.core import Syntax
 from distir.syntax.function import FunctionSyntax
 from distir.syntax.problems import TokenProblem
 from distir.syntax.reuse import EarlierText, Prefix, ReusedPiece, Tail
-from distir.syntax.statements import TOO_DEEP_MESSAGE, Spelling, Spread, Words, defined, statement, words
+from distir.syntax.statements import TOO_DEEP_MESSAGE, Abbreviation, Spelling, Words, defined, statement, words
 from distir.syntax.templates import FACTS, Line, Template, template
 from distir.syntax.tokens import NAME
 
@@ -120,7 +120,7 @@ class _Parser:
         names = {s.function for function in functions for s in function.body if isinstance(s, Call)}
         return {name: function for name, function in self.counted.items() if name in names}
 
-    def note(self, found: Spread) -> None:
+    def note(self, found: Abbreviation) -> None:
         """Note what a statement stands for."""
         self.left -= found.size
         if found.function is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from distir.diagnostics.codes import syntax as codes
 from distir.files import limits
 from distir.ir import Arg, Call, Facts, Function, Literal, Type
-from distir.ir.counted import Counted, Then, as_call
+from distir.ir.counted import Counted, Then, as_call, only_call
 from distir.syntax.fault import Fault, placed
 from distir.syntax.ranges import is_range, names_of, width
 from distir.syntax.reading import WrittenStatement
@@ -52,7 +52,10 @@ def spread(written: WrittenStatement | tuple[Arg, ...], names: Sequence[str], pl
         made = spreading.flat(written)
         return Meant(made, size=size)
     if written.times is not None:
-        call, function = as_call(spreading.counted(written, written.times))
+        counted = spreading.counted(written, written.times)
+        if written.times == 1:
+            return Meant(only_call(counted), size=size)
+        call, function = as_call(counted)
         return Meant(call, function, size)
     args = spreading.flat(arg for arg in written.operation.args if not isinstance(arg, Then))
     claims: list[Type | None] = []

@@ -85,7 +85,7 @@ def numbered(piece: Words) -> list[str]:
 
 def statement(
     piece: Words, spelling: Spelling | None, most: int = limits.written_out(limits.CHARACTERS)
-) -> Apply | Call | Return | Spread | TokenProblem:
+) -> Apply | Call | Return | Abbreviation | TokenProblem:
     """The statement with `0`, `1`, … for the names of its values; one that stands for more, with the names.
 
     `most`: how many names and calls it may stand for.
@@ -103,7 +103,7 @@ def statement(
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Abbreviation:
     """A statement that stands for more than its words, with the names of its values.
 
     `function`: what a counted call calls. `size`: how many names and calls it stands for.
@@ -116,14 +116,14 @@ class Spread:
 
 def _spread(
     made: WrittenStatement | tuple[Arg, ...], node: Node, piece: Words, spelling: Spelling | None, most: int
-) -> Spread:
+) -> Abbreviation:
     found = spread(made, piece.names, places(node, len(piece.kinds)), most)
     whole = found.made
     if isinstance(whole, tuple):
         whole = Return(whole)
     elif isinstance(whole, WrittenStatement):
         whole = canonical(whole, spelling)
-    return Spread(whole, found.function, found.size)
+    return Abbreviation(whole, found.function, found.size)
 
 
 def places(node: Node, size: int) -> Places:
