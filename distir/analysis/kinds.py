@@ -1,8 +1,8 @@
 """What each value of a program is: a weight, a gradient, optimizer state, an activation, ….
 
 A parameter of the entry function is of the kind that its role says; copies of it, and what is gathered from it, are of
-the same kind. A gradient is an optimizer's operand, before and after it is summed over devices and microbatches. All
-else that a program computes is an activation.
+the same kind. A gradient is an optimizer's operand, before and after it is summed over devices and microbatches, in the
+element type in which it is. All else that a program computes is an activation.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class ValueKinds:
     entry: Function
     held: dict[Place, str] = field(default_factory=dict[Place, str])
     gradients: set[Place] = field(default_factory=set[Place])
+    uncast: set[Place] = field(default_factory=set[Place])
+    """Gradients in the element type in which they are computed, where they are added up in another one."""
 
     def __post_init__(self) -> None:
         order = list(reversed(list(callees_first(self.module))))
@@ -72,6 +74,10 @@ class ValueKinds:
         """The kind of a value that a statement of a function defines."""
         place = function, name
         return GRADIENTS if place in self.gradients else self.held.get(place, ACTIVATIONS)
+
+    def is_gradient(self, function: str, name: str) -> bool:
+        """Whether a value is a gradient of a weight, in whatever element type."""
+        return (function, name) in self.gradients or (function, name) in self.uncast
 
     def _forward(
         self, function: Function, given: dict[str, list[str | None]], callers: Mapping[str, set[str]]
@@ -115,12 +121,17 @@ class ValueKinds:
                     calls.setdefault(statement.function, []).append((function, statement))
                 elif isinstance(statement, Apply) and _updates(statement):
                     waiting += [(function.name, name) for name in names(statement.args[1:2])]
-        while waiting:
-            place = waiting.pop()
-            if place in self.gradients:
-                continue
-            self.gradients.add(place)
-            waiting += self._origins(place, makers, calls)
+        for found in (self.gradients, self.uncast):
+            cast: list[Place] = []
+            while waiting:
+                place = waiting.pop()
+                if place in self.gradients or place in found:
+                    continue
+                found.add(place)
+                maker = makers.get(place)
+                is_cast = isinstance(maker, Apply) and maker.op == "CastGradient" and found is self.gradients
+                (cast if is_cast else waiting).extend(self._origins(place, makers, calls))
+            waiting = cast
 
     def _origins(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from distir.analysis.kinds import GRADIENTS, WEIGHTS, ValueKinds
+from distir.analysis.kinds import WEIGHTS, ValueKinds
 from distir.analysis.updates import ParameterUpdates
 from distir.ir import Apply, Function, TensorType, types
 from distir.ir.roles import ROLES
@@ -146,7 +146,7 @@ def _parts(
     weights = sum(value.nbytes for value in live if value.role == ROLES["param"])
     state = sum(value.nbytes for value in live if value.role == ROLES["state"])
     made = [value for value in live if value.index is not None]
-    gradients = sum(value.nbytes for value in made if kinds.of(value.function, value.name) == GRADIENTS)
+    gradients = sum(value.nbytes for value in made if kinds.is_gradient(value.function, value.name))
     activations = peak - weights - state - gradients + kept
     if program.gpu in use.copied_outputs:
         activations += sum(value.nbytes for value in live if _is_attended(value, simulation))
