@@ -408,7 +408,8 @@ def _unadapted(default: Any, depths: list[str], layers: int) -> dict[str, Any]:
         made = family.from_dict(dict.fromkeys(depths, layers))
     except Exception:  # each family checks its settings in its own way
         return settings
-    lists = {name: cast("list[Any]", own) for name, own in vars(made).items() if isinstance(own, list)}
+    own = cast("dict[str, Any]", vars(made))
+    lists = {name: cast("list[Any]", value) for name, value in own.items() if isinstance(value, list)}
     return {name: value for name, value in settings.items() if len(lists.get(name, ())) != layers}
 
 
