@@ -408,8 +408,9 @@ def _unadapted(default: Any, depths: list[str], layers: int) -> dict[str, Any]:
         made = family.from_dict(dict.fromkeys(depths, layers))
     except Exception:  # each family checks its settings in its own way
         return settings
-    fits = {name for name in settings if isinstance(own := getattr(made, name, None), list) and len(own) == layers}
-    return {name: value for name, value in settings.items() if name not in fits}
+    own = cast("dict[str, Any]", vars(made))
+    lists = {name: cast("list[Any]", value) for name, value in own.items() if isinstance(value, list)}
+    return {name: value for name, value in settings.items() if len(lists.get(name, ())) != layers}
 
 
 def _follows(config: Any, name: str) -> bool:
