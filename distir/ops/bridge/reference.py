@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, cast
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import Attributes, DType, TensorType
@@ -40,7 +40,7 @@ def _computed(name: str, operands: Sequence[Array | None], attrs: Attributes, co
         assert x is not None
         assert w is not None
         assert r is not None
-        return recurrent(name, _RECURRENT[name], x, w, r, *others, **attrs)
+        return recurrent(name, _RECURRENT[name], x, w, r, *others, **cast("dict[str, Any]", attrs))
     if name in _OF_SHAPE:
         return _OF_SHAPE[name](_result_shape(name, operands, attrs), *operands, **attrs)
     present = tuple(None if operand is None else dtype_of(operand) for operand in operands)
