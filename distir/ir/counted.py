@@ -125,10 +125,16 @@ def _counted(function: Function) -> Counted | None:
     return pattern if pattern is not None and as_call(pattern)[1] == function else None
 
 
-def called(function: Function) -> str:
-    """What messages call a function: `@layer`; a counted one by what it calls, and how often."""
+def titled(function: Function) -> str:
+    """What people call a function: @layer; a counted one by what it calls, and how often: @layer 4 times."""
     pattern = counted(function)
-    return f"`@{function.name}`" if pattern is None else f"`@{pattern.function}` {pattern.times} times"
+    return f"@{function.name}" if pattern is None else f"@{pattern.function} {pattern.times} times"
+
+
+def called(function: Function) -> str:
+    """The same, as messages quote it."""
+    name, *times = titled(function).split(" ", 1)
+    return " ".join((f"`{name}`", *times))
 
 
 def _renamed(pattern: Counted, outer: Mapping[str, Item]) -> Counted:

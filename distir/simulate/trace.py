@@ -23,6 +23,7 @@ from typing import Any
 from distir.analysis.provenance import Provenance
 from distir.analysis.size import refuse_beyond
 from distir.ir import DISCARD, Facts, Function, Site
+from distir.ir.counted import titled
 from distir.ir.facts import FACTS
 from distir.simulate.algebra.clocks import Clock
 from distir.simulate.effects import hosts_memory, to_seconds
@@ -237,7 +238,7 @@ def _enter(open_calls: list[_Open], event: Event, lane: Record, start: int) -> I
     while open_calls and calls[: len(open_calls[-1].calls)] != open_calls[-1].calls:
         yield open_calls.pop().closed(lane)
     for depth in range(len(open_calls), len(calls)):
-        name = f"@{event.path[depth + 1][0].name}"
+        name = titled(event.path[depth + 1][0])
         open_calls.append(_Open(name, calls[: depth + 1], start, {}))
         yield (
             {"ph": "B"}

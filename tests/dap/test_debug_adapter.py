@@ -259,3 +259,28 @@ def test_a_port_that_is_taken_is_refused():
     assert taken.returncode == 2
     assert taken.stderr.startswith(f"error: cannot listen on port {port}: ")
     assert len(taken.stderr.splitlines()) == 1
+
+
+COUNTED = """func @layer(%x: Tensor[Float32, (4, 4), 1], %w: Tensor[Float32, (4, 4), 1]) {
+  %s = MatMul(%x, %w)
+  %y = Relu(%s)
+  return %y
+}
+
+func @main(%x: Tensor[Float32, (4, 4), 1], %w_{1..4}: Tensor[Float32, (4, 4), 1]) {
+  %y = @layer(%x then %y, [%w_{1..4}]) 4 times
+  return %y
+}
+"""
+
+
+def test_a_counted_call_is_stepped_call_by_call(client, tmp_path):
+    path = tmp_path / "counted.dir"
+    path.write_text(COUNTED)
+    client.start(path, [3])
+    for _ in range(4):
+        assert client.move("continue")["description"].startswith("Device 1 starts `Relu`")
+        frames = [(frame["name"], frame["line"]) for frame in client.frames(1)]
+        assert frames == [("Relu in @layer", 3), ("@layer 4 times", 8), ("@main", 8)]
+    assert client.move("reverseContinue")["description"].startswith("Device 1 starts `Relu`")
+    assert client.move("stepOut")["description"].endswith("in a call of `@layer`")

@@ -11,6 +11,7 @@ from distir.ide.stepping.stepper import Stepper
 from distir.ide.stepping.streams import Spot, device_of, stream_name
 from distir.ide.stepping.values import HeldValue, LiveValues, leaves_of_value
 from distir.ir import Dense, Site
+from distir.ir.counted import titled
 from distir.simulate.algebra.clocks import Clock
 from distir.simulate.body import Body
 from distir.simulate.effects import to_seconds
@@ -66,13 +67,13 @@ def frames(stepper: Stepper, stream: Clock) -> Iterator[StackFrame]:
         if following is None:
             return
         spot = Spot(following.place.run, following.place.statement)
-    name = f"{_label(spot)} in @{spot.function.name}"
+    name = f"{_label(spot)} in {titled(spot.function)}"
     while True:
         yield StackFrame(name, stream, spot, is_ahead)
         if spot.run.caller is None:
             return
         spot = Spot(*spot.run.caller)
-        name = f"@{spot.function.name}"
+        name = titled(spot.function)
 
 
 def depth(stepper: Stepper, stream: Clock) -> int:
@@ -234,7 +235,7 @@ class Inspector:
 
 def _label(spot: Spot) -> str:
     step = spot.step
-    return f"@{step.instance.function.name}" if isinstance(step, Body) else f"{step.op}" if step is not None else ""
+    return titled(step.instance.function) if isinstance(step, Body) else f"{step.op}" if step is not None else ""
 
 
 def _listed(devices: Sequence[int]) -> str:

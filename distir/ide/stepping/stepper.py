@@ -14,6 +14,8 @@ from distir.ide.stepping.events import MemoryUsage, StreamEvent
 from distir.ide.stepping.search import EventSearch, Hit, PausedError
 from distir.ide.stepping.streams import Key, Spot, Streams, stream_name
 from distir.ide.stepping.watches import StopWatch
+from distir.ir import Function
+from distir.ir.counted import called
 from distir.simulate.algebra.clocks import Clock
 from distir.simulate.body import Body
 from distir.simulate.descent import EventPlace
@@ -258,7 +260,7 @@ class Stepper:
         event = self.event(spot, stream)
         words = str(event)
         if spot.is_call:
-            words += f", in a call of `@{_callee(spot)}`"
+            words += f", in a call of {called(_callee(spot))}"
         self.now = Stop(stream, spot, event.place.start, event.key, words)
         return self.now
 
@@ -288,7 +290,7 @@ def _outer(spot: Spot) -> Spot:
     return Spot(*spot.run.caller)
 
 
-def _callee(spot: Spot) -> str:
+def _callee(spot: Spot) -> Function:
     step = spot.step
     assert isinstance(step, Body)
-    return step.instance.function.name
+    return step.instance.function
