@@ -161,8 +161,8 @@ WRONG = [
     ("%y, [%s_{1..4}] = @layer(%x, [%w_1, %s_3, %s_1, %s_2]) 4 times", "[%w_1, %s_3, %s_1, %s_2]", "is what call 3"),
     (
         "%y, [%s_{1..9999999}] = @layer(%x then %y, [%w_{1..4}]) 4 times",
-        "%y, [%s_{1..9999999}] = @layer(%x then %y, [%w_{1..4}]) 4 times",
-        "stand for more names and calls than",
+        "[%s_{1..9999999}]",
+        "stands for more than 65536 names",
     ),
     ("%y, _ = @layer(%x then %y, [%w_{1..3}, %v]) 4 times", "%v", "expected `Tensor[Float32, (4, 4), 1]`"),
     ("%y, _ = @layer(%x then %y) 4 times", "@layer", "expected 2 arguments (%x, %w), found 1"),
