@@ -263,8 +263,8 @@ class _Writing:
         body.append(Return(tuple(given)))
         params = tuple(Param(name, UNKNOWN) for name in self.params.values())
         content = (params, tuple(body))
-        digest = zlib.crc32(repr(content).encode()) & 0xFFFF
-        function = Function(f"{written.function}_x{times}_{digest:04x}", *content)
+        digest = zlib.crc32(repr(content).encode())
+        function = Function(f"{written.function}_x{times}_{digest:08x}", *content)
         results = tuple(outer[name] for name in given)
         return Call(results, function.name, tuple(self.params), facts=facts), function
 
