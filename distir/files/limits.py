@@ -39,7 +39,7 @@ STEPS = 1024
 """Steps of a loop that is written out."""
 
 CALLS = 1 << 16
-"""Of one counted call, and names that a range stands for."""
+"""Of one counted call, and names that a range means."""
 
 RESULTS = 1 << 16
 """Results of an op, leaves of a tuple."""

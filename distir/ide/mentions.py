@@ -202,7 +202,7 @@ _LEADS_ON = _GOES_ON | {"%", "@"}
 
 
 def _places(text: str, word: str, within: Span, backwards: bool) -> Iterator[tuple[int, int]]:
-    """The occurrences of a whole word, and of ranges that stand for it: where each starts and ends.
+    """The occurrences of a whole word, and of ranges that mean it: where each starts and ends.
 
     Plain search is many times faster than a regular expression.
     """
@@ -214,7 +214,7 @@ def _places(text: str, word: str, within: Span, backwards: bool) -> Iterator[tup
 
 
 def _ranges(text: str, name: str, within: Span) -> list[tuple[int, int]]:
-    """Where ranges stand that stand for a value, too."""
+    """The ranges that mean a value, too, and where they are."""
     if text.find("..", within.start, within.end) < 0:
         return []
     return [m.span() for m in _RANGE.finditer(text, within.start, within.end) if name in readable_names(m[0][1:])]

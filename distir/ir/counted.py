@@ -3,7 +3,7 @@
     %h, [%r_{1..4}] = @layer(%x then %h, %mask, [%w_{1..4}]) 4 times {layer = 1..4}
 
 In a program it is a call of a *counted function*, whose body is these calls and nothing else: so it means its calls, to
-whoever reads programs, and costs what they cost. The text writes the calls in the statement's place, and not the
+each reader of programs, and costs what they cost. The text writes the calls in the statement's place, and not the
 function (`as_call`, `as_counted`). `rolled` finds such calls in a program, `unrolled` writes them out.
 """
 
@@ -71,19 +71,19 @@ class Counted:
 
 
 def as_call(written: Counted) -> tuple[Call, Function]:
-    """The call of a counted function that a statement stands for, and this function."""
+    """The call of a counted function that a statement means, and this function."""
     return _Writing(written).done()
 
 
 def only_call(written: Counted) -> Call:
-    """The call that a statement stands for that is one call."""
+    """The call that a statement means that is one call."""
     firsts = (o.first if isinstance(o, Then) else o[0] if isinstance(o, tuple) else o for o in written.operands)
     results = tuple(result[0] if isinstance(result, tuple) else result for result in written.results)
     return Call(results, written.function, tuple(firsts), written.claims, written.stream, written.facts)
 
 
 def as_counted(call: Call, function: Function) -> Counted | None:
-    """The statement that stands for a call of a counted function; None where there is none."""
+    """The statement that means a call of a counted function; None where there is none."""
     pattern = counted(function)
     if pattern is None or len(call.results) != len(function.returned) or len(call.args) != len(function.params):
         return None
@@ -351,7 +351,7 @@ def _written_out(function: Function, found: Mapping[str, Function]) -> Iterator[
 
 
 def calls_of(call: Call, function: Function, builder: FunctionBuilder) -> list[Call]:
-    """The calls that a call of a counted function stands for; `builder` has the names that are taken."""
+    """The calls that a call of a counted function means; `builder` has the names that are taken."""
     inside: dict[str, Arg] = dict(zip((param.name for param in function.params), call.args, strict=True))
     known = dict(zip(names(function.returned), call.results, strict=True))
     calls = [one for one in function.body if isinstance(one, Call)]

@@ -113,7 +113,7 @@ class _Reading:
 
     @cached_property
     def spread(self) -> Abbreviation | None:
-        """What a statement stands for that has ranges, or is a counted call; None for another."""
+        """What a statement means that has ranges, or is a counted call; None for another."""
         if TIMES not in self.piece.kinds and not any(map(is_range, self.piece.names)):
             return None
         made = statement(self.piece, self.spelling)

@@ -72,7 +72,7 @@ class _Parser:
             _lines.clear()
         self.lines = _lines.setdefault(spelling, {})
         self.left = limits.written_out(len(text))
-        """How many more names and calls ranges and counted calls may stand for."""
+        """How many more names and calls ranges and counted calls may mean."""
         self.counted = dict(previous.counted) if previous is not None and is_usable else {}
         """By name: what counted calls call; of the version before, too."""
 
@@ -121,7 +121,7 @@ class _Parser:
         return {name: function for name, function in self.counted.items() if name in names}
 
     def note(self, found: Abbreviation) -> None:
-        """Note what a statement stands for."""
+        """Note what a statement means."""
         self.left -= found.size
         if found.function is not None:
             self.counted[found.function.name] = found.function

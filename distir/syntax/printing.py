@@ -129,7 +129,7 @@ def print_param(param: Param) -> str:
 def print_statement(statement: Statement, counted: Mapping[str, Function] = NONE_COUNTED) -> str:
     """One statement, without indentation and newline. A broken one is what is left of it, and does not parse.
 
-    `counted`: functions that are not written, but what their calls stand for.
+    `counted`: functions that are not written, but what their calls mean.
     """
     if isinstance(statement, Call) and statement.function in counted:
         written = as_counted(statement, counted[statement.function])

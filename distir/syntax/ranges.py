@@ -1,4 +1,4 @@
-"""Ranges of names: `%w_{1..4}` stands for `%w_1, %w_2, %w_3, %w_4`, wherever values are listed."""
+"""Ranges of names: `%w_{1..4}` means `%w_1, %w_2, %w_3, %w_4`, wherever values are listed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LONGEST_PERIOD = 100
 
 
 def is_range(name: str) -> bool:
-    """Whether a name, as it is written, stands for several."""
+    """Whether a name, as it is written, means several."""
     return "{" in name
 
 
 def names_of(written: str, tokens: tuple[int, int] | None = None) -> list[str]:
-    """The names that a name stands for, as it is written. Raises Fault, placed at `tokens`."""
+    """The names that a name means, as it is written. Raises Fault, placed at `tokens`."""
     if not is_range(written):
         return [written]
     found = RANGE.search(written)
@@ -51,16 +51,16 @@ def _numbers(written: str, found: re.Match[str]) -> range:
     first, last, *steps = (int(number[: _DIGITS + 1]) for number in digits)
     step = steps[0] if steps else 1
     if max(map(len, digits)) > _DIGITS or abs(last - first) >= limits.CALLS * max(step, 1):
-        raise Fault(codes.BAD_COUNTED_CALL, f"`%{written}` stands for more than {limits.CALLS} names", "write fewer")
+        raise Fault(codes.BAD_COUNTED_CALL, f"`%{written}` means more than {limits.CALLS} names", "write fewer")
     if not step or abs(last - first) % step:
         message = f"`%{written}` does not reach its last number"
-        hint = "the third number is how far each is from the one before: `{1..7..3}` stands for 1, 4 and 7"
+        hint = "the third number is how far each is from the one before: `{1..7..3}` means 1, 4 and 7"
         raise Fault(codes.BAD_COUNTED_CALL, message, hint)
     return range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
 
 
 def width(written: str) -> int:
-    """How many names a name stands for, as it is written; 1 where that is wrong."""
+    """How many names a name means, as it is written; 1 where that is wrong."""
     found = RANGE.search(written) if is_range(written) else None
     try:
         return 1 if found is None else len(_numbers(written, found))
@@ -69,12 +69,12 @@ def width(written: str) -> int:
 
 
 def first_name(written: str) -> str:
-    """The first name that a name stands for, as it is written; itself where it is wrong."""
+    """The first name that a name means, as it is written; itself where it is wrong."""
     return next(iter(readable_names(written)), written)
 
 
 def readable_names(written: str) -> list[str]:
-    """The names that a name stands for, as it is written; none where that is wrong."""
+    """The names that a name means, as it is written; none where that is wrong."""
     try:
         return names_of(written)
     except Fault:

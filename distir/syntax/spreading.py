@@ -1,6 +1,6 @@
-"""Statements that stand for more than their words: ranges of names, and counted calls.
+"""Statements that mean more than their words: ranges of names, and counted calls.
 
-`%w_{1..4}` stands for `%w_1, %w_2, %w_3, %w_4`, wherever values are listed: as operands, results and parameters.
+`%w_{1..4}` means `%w_1, %w_2, %w_3, %w_4`, wherever values are listed: as operands, results and parameters.
 A counted call becomes a call of a counted function (`ir/counted.py`).
 """
 
@@ -20,7 +20,7 @@ from distir.syntax.reading import WrittenStatement
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What a statement stands for; `function`: what a counted call calls; `size`: how many names or calls it has."""
+    """What a statement means; `function`: what a counted call calls; `size`: how many names or calls it has."""
 
     made: WrittenStatement | tuple[Arg, ...] | Call
     function: Function | None = None
@@ -28,24 +28,24 @@ class Meant:
 
 
 def one_name(written: str) -> str:
-    """The name as it is written; raises Fault where it stands for several."""
+    """The name as it is written; raises Fault where it means several."""
     if is_range(written):
-        message = f"`%{written}` stands for several values; here is one"
+        message = f"`%{written}` means several values; here is one"
         raise Fault(codes.BAD_COUNTED_CALL, message, "write the name of one value")
     return written
 
 
 def spread(written: WrittenStatement | tuple[Arg, ...], names: Sequence[str], places: Places, most: int) -> Meant:
-    """What a statement with numbers for names stands for; `names` are those, as they are written.
+    """What a statement with numbers for names means; `names` are those, as they are written.
 
-    Raises Fault for what does not fit, and where it stands for more than `most` names and calls.
+    Raises Fault for what does not fit, and where it means more than `most` names and calls.
     """
     size = sum(map(width, names))
     if isinstance(written, WrittenStatement):
         size += (written.times or 0) * (1 + len(written.operation.args) + len(written.results))
     if size > most:
-        message = "the ranges and counted calls up to here stand for more names and calls than this text may"
-        hint = f"a text of this length may stand for {limits.written_out(0):,} and one for each character"
+        message = "the ranges and counted calls up to here mean more names and calls than this text may"
+        hint = f"a text of this length may mean {limits.written_out(0):,} and one for each character"
         raise placed(Fault(codes.BAD_COUNTED_CALL, message, hint), places.whole)
     spreading = _Spreading(names, places)
     if isinstance(written, tuple):
@@ -114,7 +114,7 @@ class _Spreading:
         return names_of(self.names[int(number)], tokens)
 
     def flat(self, args: Iterable[Arg]) -> tuple[Arg, ...]:
-        """Operands with the names that they stand for."""
+        """Operands with the names that they mean."""
         return tuple(one for number, arg in enumerate(args) for one in self._items(arg, self.places.operand(number)))
 
     def _items(self, arg: Arg, tokens: tuple[int, int]) -> list[Arg]:
@@ -162,7 +162,7 @@ class _Spreading:
             for call, name in enumerate(result) if isinstance(result, tuple) else [(times - 1, result)]:
                 if name in made:
                     message = f"`%{name}` is given twice"
-                    hint = "each value has a name of its own; `_` stands for one that nothing uses"
+                    hint = "each value has a name of its own; `_` means one that nothing uses"
                     raise placed(Fault(codes.BAD_COUNTED_CALL, message, hint), self.places.result(number))
                 if name:
                     made[name] = call

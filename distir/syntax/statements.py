@@ -86,9 +86,9 @@ def numbered(piece: Words) -> list[str]:
 def statement(
     piece: Words, spelling: Spelling | None, most: int = limits.written_out(limits.CHARACTERS)
 ) -> Apply | Call | Return | Abbreviation | TokenProblem:
-    """The statement with `0`, `1`, … for the names of its values; one that stands for more, with the names.
+    """The statement with `0`, `1`, … for the names of its values; one that means more, with the names.
 
-    `most`: how many names and calls it may stand for.
+    `most`: how many names and calls it may mean.
     """
     node = shape("line", piece.kinds)
     if isinstance(node, Unexpected):
@@ -104,9 +104,9 @@ def statement(
 
 @dataclass(frozen=True, slots=True)
 class Abbreviation:
-    """A statement that stands for more than its words, with the names of its values.
+    """A statement that means more than its words, with the names of its values.
 
-    `function`: what a counted call calls. `size`: how many names and calls it stands for.
+    `function`: what a counted call calls. `size`: how many names and calls it means.
     """
 
     statement: Apply | Call | Return

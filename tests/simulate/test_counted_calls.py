@@ -162,7 +162,7 @@ WRONG = [
     (
         "%y, [%s_{1..9999999}] = @layer(%x then %y, [%w_{1..4}]) 4 times",
         "[%s_{1..9999999}]",
-        "stands for more than 65536 names",
+        "means more than 65536 names",
     ),
     ("%y, _ = @layer(%x then %y, [%w_{1..3}, %v]) 4 times", "%v", "expected `Tensor[Float32, (4, 4), 1]`"),
     ("%y, _ = @layer(%x then %y) 4 times", "@layer", "expected 2 arguments (%x, %w), found 1"),
@@ -200,7 +200,7 @@ def test_a_short_text_does_not_stand_for_millions_of_calls():
     line = "  %y{} = @layer(%x then %y{}, %w_1) 60000 times"
     lines = "\n".join(line.format(n, n).replace(f"%y{n} =", f"%y{n}, _ =") for n in range(200))
     program = read(PROGRAM.replace("  STATEMENT", lines).replace("return %y\n", "return %y1\n"))
-    assert any("stand for more names and calls than" in found.message for found in program.errors)
+    assert any("mean more names and calls than" in found.message for found in program.errors)
 
 
 def test_literals_are_items_and_constants():

@@ -1,4 +1,4 @@
-"""Ranges of names: what they stand for, and that lists of names are written as ranges that stand for them."""
+"""Ranges of names: what they mean, and that lists of names are written as ranges that mean them."""
 
 import pytest
 from hypothesis import given, settings

@@ -359,7 +359,7 @@ func @main(%x: Tensor[Float32, (4, 4), 1], %w_{1..3}: Tensor[Float32, (4, 4), 1]
 }
 ```
 
-The same code tells of ranges of names, `%w_{1..4}`, that stand for more names than a text may write out, or stand where
+The same code tells of ranges of names, `%w_{1..4}`, that mean more names than a text may write out, or are where
 one name is needed.
 """,
 )

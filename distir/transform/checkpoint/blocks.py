@@ -1,7 +1,8 @@
 """The blocks of a training step's forward pass, and where its backward pass begins.
 
-Phases and layers say so. Of a program without phases, uses of weights do: the forward pass uses each weight first, the
-backward pass uses it again. Without layers, blocks are calls that use weights, else ops that use matrices.
+Phases and layers are stated, or follow. In a program without phases, uses of weights decide: the forward pass uses each
+weight first, the backward pass uses it again. Without layers, blocks are calls that use weights, else ops that use
+matrices.
 """
 
 from __future__ import annotations

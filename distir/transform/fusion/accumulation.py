@@ -68,6 +68,8 @@ def accumulated(module: Module, states: Mapping[str, State]) -> Module:
 
 def _accumulated(function: Function, state: State) -> Function:
     edit, used = Rewriter(function), uses(function)
+    joined: set[int] = set()
+    """The sums that products have become."""
     for index, statement in edit:
         if not isinstance(statement, Apply) or statement.op != "Gemm" or not makes_a_weight_gradient(statement):
             continue
@@ -77,11 +79,12 @@ def _accumulated(function: Function, state: State) -> Function:
             continue
         at = found.chain[0]
         total = edit[at]
-        if isinstance(total, Apply) and total is function.body[at] and _alike(state, found.so_far, term):
+        if isinstance(total, Apply) and at not in joined and _alike(state, found.so_far, term):
             args = (*statement.args, found.so_far)
             product = replace(statement, results=total.results, args=args, claims=total.claims)
             edit.behind(at, product, facts=statement.facts)
             edit.erase(index, at)
+            joined.add(at)
     return edit.done()
 
 
