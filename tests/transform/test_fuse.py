@@ -363,3 +363,18 @@ def test_gradients_of_transposed_weights_are_written_transposed(product, kernels
         assert not [s for s in ops if s.op == "Transpose"]
         if steps and kernels == "compiled":
             assert [s for s in ops if s.op == "Gemm" and len(s.args) == 3]
+
+
+def test_a_sum_of_two_products_accumulates_one_of_them():
+    given = module_of(
+        """func @main(%x: Tensor[Float32, (8, 4), 1], %dy: Tensor[Float32, (8, 2), 1], %z: Tensor[Float32, (8, 4), 1]) {
+  %a = Gemm[transA = true](%x, %dy)
+  %b = Gemm[transA = true](%z, %dy)
+  %s = Sum(%a, %b)
+  return %s
+}
+"""
+    )
+    made = transform(given, "fuse")
+    assert not check(made).errors
+    assert verify(given, made).equal
