@@ -7,7 +7,6 @@ strings do not count.
 from __future__ import annotations
 
 import bisect
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -215,12 +214,27 @@ def _places(text: str, word: str, within: Span, backwards: bool) -> Iterator[tup
 
 def _ranges(text: str, name: str, within: Span) -> list[tuple[int, int]]:
     """The ranges that mean a value, too, and where they are."""
-    if text.find("..", within.start, within.end) < 0:
-        return []
-    return [m.span() for m in _RANGE.finditer(text, within.start, within.end) if name in readable_names(m[0][1:])]
+    found = _all_ranges(text)
+    first = bisect.bisect_left(found, (within.start,))
+    last = bisect.bisect_left(found, (within.end,))
+    return [(start, end) for start, end, written in found[first:last] if name in readable_names(written)]
 
 
-_RANGE = re.compile(rf"%(?:[A-Za-z0-9_.\-])*{RANGE.pattern}[A-Za-z0-9_.\-]*")
+@lru_cache(maxsize=4)
+def _all_ranges(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Where each range of a text starts and ends, and what is written behind its `%`. A text is asked about often."""
+    if text.find("..") < 0:
+        return ()
+    found: list[tuple[int, int, str]] = []
+    for match in RANGE.finditer(text):
+        start, end = match.span()
+        while start and text[start - 1] in _GOES_ON:
+            start -= 1
+        while end < len(text) and text[end] in _GOES_ON:
+            end += 1
+        if start and text[start - 1] == "%":
+            found.append((start - 1, end, text[start:end]))
+    return tuple(found)
 
 
 def _plain_places(text: str, word: str, within: Span, backwards: bool) -> Iterator[int]:

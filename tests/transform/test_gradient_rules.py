@@ -25,6 +25,7 @@ from distir.ops.specs import BOOLEAN_RESULTS, HOST_RESULTS
 OURS = {name: op for name, op in OPS.items() if op.body.__module__.startswith("distir.")}
 
 REFUSED = {
+    'ScatterElements[axis = 1, reduction = "max"]': '`reduction = "max"` has no gradient',
     'Einsum[equation = "ii"]': "diagonal",
     "GatherND[batch_dims = 1]": "batch_dims",
     'Pad[mode = "reflect"': 'mode = "reflect"',
