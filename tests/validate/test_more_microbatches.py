@@ -1,11 +1,12 @@
 """Programs of more microbatches, of those for few: further calls of a round."""
 
-import re
+from dataclasses import replace
 
 import pytest
 
 from distir import parse
-from distir.syntax import print_module
+from distir.ir import results
+from distir.ir.rewrite import with_names
 from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatches
 
 ROUND = """\
@@ -46,15 +47,12 @@ def test_further_rounds_take_what_the_last_one_gives_and_the_next_part():
 
 
 def renamed(module):
-    """The text, with the entry function's values numbered in the order in which they are defined."""
-    text = print_module(module)
-    head, entry = text.split("func @main")
-    return head, numbered(entry)
-
-
-def numbered(text):
-    seen = {}
-    return re.sub(r"%[\w.]+", lambda found: seen.setdefault(found[0], f"%{len(seen)}"), text)
+    """The functions, with the entry function's values numbered in the order in which they are defined."""
+    *others, entry = module
+    defined = [p.name for p in entry.params] + [name for statement in entry.body for name in results(statement)]
+    numbers = {name: f"v{number}" for number, name in enumerate(defined)}
+    params = tuple(replace(param, name=numbers[param.name]) for param in entry.params)
+    return others, replace(entry, params=params, body=tuple(with_names(s, numbers) for s in entry.body))
 
 
 @pytest.mark.parametrize(
