@@ -317,7 +317,9 @@ def test_8_bit_floats_with_parts_of_sequences_find_what_is_greatest_once_in_a_st
     """Not before each product: as many collectives are in a layer as with 16 bits."""
 
     def in_layers(precision):
-        module = plan_of(replace(run(tp=1, gpus=2, dp=2), gpus=4, cp=2, precision=precision)).step.module()
+        module = plan_of(
+            replace(run(gpu="h100_80gb", tp=1, gpus=2, dp=2), gpus=4, cp=2, precision=precision)
+        ).step.module()
         layers = [f for f in module if f.name.startswith("LlamaDecoderLayer")]
         return sum(getattr(s, "op", "").startswith(("MPI", "Group")) for f in layers for s in f.body)
 
@@ -523,7 +525,7 @@ def test_gates_of_experts_are_clamped_apart_in_16_bits_where_the_framework_has_i
         kv_heads=8, head_dim=64, attention_kind="gqa", ffn=2880, expert_ffn=2880, experts=8, top_k=4, layers=1,
     )  # fmt: skip
     assert ProgramRewrite(with_clamps_apart) in plan_of(one).step.of_ranks
-    assert ProgramRewrite(with_clamps_apart) not in plan_of(replace(one, precision="mxfp8")).step.of_ranks
+    assert ProgramRewrite(with_clamps_apart) not in plan_of(replace(one, gpu="b200", precision="mxfp8")).step.of_ranks
     assert (
         ProgramRewrite(with_clamps_apart) not in plan_of(replace(one, ffn=1024, expert_ffn=1024)).step.of_ranks
     )  # of another model
