@@ -16,7 +16,7 @@ from distir.diagnostics import Span
 from distir.ir import Apply, Call, results
 from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
-from distir.syntax.ranges import RANGE, first_name, readable_names
+from distir.syntax.ranges import RANGE, first_name, means
 from distir.syntax.statements import words
 from distir.syntax.tokens import FUNCTION, IDENT, ON, VALUE, spans
 
@@ -217,7 +217,7 @@ def _ranges(text: str, name: str, within: Span) -> list[tuple[int, int]]:
     found = _all_ranges(text)
     first = bisect.bisect_left(found, (within.start,))
     last = bisect.bisect_left(found, (within.end,))
-    return [(start, end) for start, end, written in found[first:last] if name in readable_names(written)]
+    return [(start, end) for start, end, written in found[first:last] if means(written, name)]
 
 
 @lru_cache(maxsize=4)

@@ -199,11 +199,12 @@ def _operand(column: Sequence[Item], calls: Sequence[Call], given: Sequence[str 
     """What the calls are given in one operand's place; None where it cannot be written."""
     first = column[0]
     is_list = isinstance(first, Literal) and isinstance(first.value, tuple)
+    may_begin = isinstance(first, str) or isinstance(first.value, (int, float))
     if all(item == first for item in column):
         return None if is_list else first
     for number, result in enumerate(given):
         before = [call.results[number] for call in calls[:-1]]
-        if isinstance(result, str) and result and list(column[1:]) == before and all(before):
+        if may_begin and isinstance(result, str) and result and list(column[1:]) == before and all(before):
             return Then(first, result)
     return tuple(column)
 
@@ -211,6 +212,8 @@ def _operand(column: Sequence[Item], calls: Sequence[Call], given: Sequence[str 
 def _spread(facts: Sequence[Facts]) -> tuple[Facts, Facts] | None:
     """The facts of the first and the last of calls whose numbers count on evenly; None where they do not."""
     first, last, steps = facts[0], facts[-1], len(facts) - 1
+    if (not first.microbatch, not first.layer) != (not last.microbatch, not last.layer):
+        return None
     for number, each in enumerate(facts):
         if each != between(first, last, number, steps):
             return None

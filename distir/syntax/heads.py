@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from distir.diagnostics.codes import syntax as codes
 from distir.ir import UNKNOWN, Param
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
-from distir.syntax.ranges import is_range, readable_names
+from distir.syntax.ranges import is_range, readable_names, width
 from distir.syntax.reading import Head, evaluate
+from distir.syntax.spreading import TOO_MANY
 from distir.syntax.statements import Words
 from distir.syntax.tokens import FUNCTION, VALUE
 
 
-def head(piece: Words, too_deep: bool) -> tuple[Head, TokenProblem | None]:
-    """The head, and what is wrong with it. Of one that is nested too deep, no type is read."""
+def head(piece: Words, too_deep: bool, most: int) -> tuple[Head, TokenProblem | None]:
+    """The head, and what is wrong with it. Of one that is nested too deep, no type is read.
+
+    `most`: how many names its ranges may mean.
+    """
+    if sum(map(width, piece.names)) > most:
+        found = TokenProblem(codes.BAD_COUNTED_CALL, TOO_MANY, None, 0, len(piece.tokens) - 1)
+        return _recovered(piece, types=False, ranges=False), found
     if too_deep:
         return _recovered(piece, types=False), None
     found = _by_parameter(piece)
@@ -77,8 +85,11 @@ def _by_parameter(piece: Words) -> Head | None:
     return replace(head, params=tuple(params))
 
 
-def _recovered(piece: Words, types: bool = True) -> Head:
-    """The name if it is there, and every parameter that begins with a value; a type that cannot be read is unknown."""
+def _recovered(piece: Words, types: bool = True, ranges: bool = True) -> Head:
+    """The name if it is there, and every parameter that begins with a value; a type that cannot be read is unknown.
+
+    Without `ranges`, parameters that are ranges are left out.
+    """
     tokens, kinds = piece.tokens, piece.kinds
     name = tokens[1][1:] if len(kinds) > 1 and kinds[1] == FUNCTION else ""
     params: list[Param] = []
@@ -87,13 +98,15 @@ def _recovered(piece: Words, types: bool = True) -> Head:
     for index in range(start, len(kinds)):
         kind = kinds[index]
         if not depth and kind in (",", ")"):
-            params += _param(tokens[start:index], kinds[start:index], types)
+            if ranges or not any(map(is_range, tokens[start : start + 1])):
+                params += _param(tokens[start:index], kinds[start:index], types)
             start = index + 1
             if kind == ")":
                 break
         depth += (kind in ("(", "[", "{")) - (kind in (")", "]", "}"))
     else:
-        params += _param(tokens[start:], kinds[start:], types)
+        if ranges or not any(map(is_range, tokens[start : start + 1])):
+            params += _param(tokens[start:], kinds[start:], types)
     return Head(name, tuple(params), None)
 
 

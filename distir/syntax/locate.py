@@ -18,7 +18,7 @@ from distir.syntax import scan
 from distir.syntax.fault import Fault
 from distir.syntax.function import FunctionSyntax
 from distir.syntax.grammar import Child, Node, Unexpected, shape
-from distir.syntax.ranges import is_range, readable_names
+from distir.syntax.ranges import is_range, means, readable_names, width
 from distir.syntax.reading import WrittenStatement, evaluate
 from distir.syntax.statements import Abbreviation, Spelling, Words, canonical, numbered, statement, tokens, words
 from distir.syntax.tokens import TIMES, VALUE
@@ -134,14 +134,12 @@ class _Reading:
         if not isinstance(name, str) or bounds is None:
             return None
         numbers = range(bounds[0], bounds[1] + 1)
-        values = (
-            n for n in numbers if self.piece.kinds[n] == VALUE and name in readable_names(self.piece.tokens[n][1:])
-        )
+        values = (n for n in numbers if self.piece.kinds[n] == VALUE and means(self.piece.tokens[n][1:], name))
         return tokens(next(values, None))
 
     def _width(self, operand: Child) -> int:
         """How many operands stand where one is written."""
-        return len(readable_names(self.piece.tokens[operand.first][1:])) if _is_value(operand) else 1
+        return width(self.piece.tokens[operand.first][1:]) if _is_value(operand) else 1
 
     @cached_property
     def statement(self) -> tuple[WrittenStatement, Apply | Call] | None:

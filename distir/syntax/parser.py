@@ -189,7 +189,8 @@ class _Parser:
         extent = scan.head(self.text, start, comments)
         self.check_comments(comments)
         piece = words(scan.blanked(self.text, start, extent.end, comments))
-        head, problem = heads.head(piece, extent.too_deep is not None)
+        head, problem = heads.head(piece, extent.too_deep is not None, self.left + len(piece.names))
+        self.left -= max(0, len(head.params) - len(piece.names))
         name = piece.span(1, 1) if len(piece.tokens) > 1 and head.name else Span(4, 4)
         name = Span(start + name.start, start + name.end)
         is_open = self.text.startswith("{", extent.end)
@@ -370,7 +371,9 @@ class _Body:
         made = None if extent.too_deep is not None else statement(piece, parser.spelling, parser.left)
         if made is None or isinstance(made, TokenProblem):
             parser.problem(made, piece, start, extent)
-            self.add(Broken(defined(piece)), start, end)
+            names = defined(piece, parser.left)
+            parser.left -= len(names)
+            self.add(Broken(names), start, end)
             return None, 0, extent.end
         if not isinstance(made, (Apply, Call, Return)):
             parser.note(made)

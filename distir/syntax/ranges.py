@@ -68,9 +68,26 @@ def width(written: str) -> int:
         return 1
 
 
+def means(written: str, name: str) -> bool:
+    """Whether a name, as it is written, means a value. The names are not listed: ranges may be long."""
+    found = RANGE.search(written) if is_range(written) else None
+    if found is None:
+        return written == name
+    before, behind = written[: found.start()], written[found.end() :]
+    number = name[len(before) : len(name) - len(behind)]
+    fits = len(name) > len(before) + len(behind) and name.startswith(before) and name.endswith(behind)
+    if not fits or not _NUMBER.fullmatch(number) or len(number) > _DIGITS or (len(number) > 1 and number[0] == "0"):
+        return False
+    try:
+        return int(number) in _numbers(written, found)
+    except Fault:
+        return False
+
+
 def first_name(written: str) -> str:
     """The first name that a name means, as it is written; itself where it is wrong."""
-    return next(iter(readable_names(written)), written)
+    found = RANGE.search(written) if is_range(written) else None
+    return written if found is None else f"{written[: found.start()]}{found[1]}{written[found.end() :]}"
 
 
 def readable_names(written: str) -> list[str]:

@@ -17,6 +17,8 @@ from distir.syntax.fault import Fault, placed
 from distir.syntax.ranges import is_range, names_of, width
 from distir.syntax.reading import WrittenStatement
 
+TOO_MANY = "the ranges and counted calls up to here mean more names and calls than this text may"
+
 
 @dataclass(frozen=True, slots=True)
 class Meant:
@@ -44,9 +46,8 @@ def spread(written: WrittenStatement | tuple[Arg, ...], names: Sequence[str], pl
     if isinstance(written, WrittenStatement):
         size += (written.times or 0) * (1 + len(written.operation.args) + len(written.results))
     if size > most:
-        message = "the ranges and counted calls up to here mean more names and calls than this text may"
         hint = f"a text of this length may mean {limits.written_out(0):,} and one for each character"
-        raise placed(Fault(codes.BAD_COUNTED_CALL, message, hint), places.whole)
+        raise placed(Fault(codes.BAD_COUNTED_CALL, TOO_MANY, hint), places.whole)
     spreading = _Spreading(names, places)
     if isinstance(written, tuple):
         made = spreading.flat(written)

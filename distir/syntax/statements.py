@@ -16,7 +16,7 @@ from distir.syntax import scan
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Child, Node, Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
-from distir.syntax.ranges import is_range, readable_names
+from distir.syntax.ranges import is_range, readable_names, width
 from distir.syntax.reading import WrittenStatement, evaluate
 from distir.syntax.spreading import Places, spread
 from distir.syntax.tokens import TOKEN, VALUE, kinds, spans
@@ -160,8 +160,12 @@ def canonical(written: WrittenStatement, spelling: Spelling | None) -> Apply | C
     return Apply(results, operation.callee, args, attrs, written.claims, written.stream, written.facts)
 
 
-def defined(piece: Words) -> tuple[str, ...]:
-    """The results that a broken statement still seems to define: the names before its `=`."""
+def defined(piece: Words, most: int) -> tuple[str, ...]:
+    """The results that a broken statement still seems to define: the names before its `=`.
+
+    None of ranges, where the statement's mean more than `most` names.
+    """
+    may_be_ranges = sum(map(width, piece.names)) <= most
     names: list[str] = []
     depth = 0
     in_type = False
@@ -169,7 +173,8 @@ def defined(piece: Words) -> tuple[str, ...]:
         if in_type and (depth or kind not in (",", "=")):
             depth += (kind in ("[", "(")) - (kind in ("]", ")"))
         elif kind in (VALUE, "_"):
-            names += readable_names(token[1:]) if kind == VALUE else [DISCARD]
+            if may_be_ranges or not is_range(token):
+                names += readable_names(token[1:]) if kind == VALUE else [DISCARD]
         elif kind == ":":
             in_type = True
         elif kind in (",", "[", "]"):

@@ -5,10 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import most_examples
 
+from distir.files import limits
 from distir.ir import Param
 from distir.syntax import parse, print_module
 from distir.syntax.fault import Fault
-from distir.syntax.ranges import names_of, shortened, width
+from distir.syntax.ranges import means, names_of, shortened, width
 
 
 def names_from(base, first, step, count, end):
@@ -77,3 +78,30 @@ def test_parameters_that_count_on_are_written_together():
 def test_groups_whose_ranges_differ_are_refused():
     (found,) = parse("func @f([%w_{1..4}: Float32[1], %b_{1..3}: Float32[1]]) {\n  return\n}\n").diagnostics
     assert "equally long" in found.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "func @f(\n" + ",\n".join(f"  %w{i}_{{1..60000}}: Float32[1]" for i in range(200)) + "\n) {\n  return\n}\n",
+        "func @f(\n" + ",\n".join(f"  %w{i}_{{1..60000}}: Float32[" for i in range(200)) + "\n) {\n  return\n}\n",
+        "func @f(%x) {\n" + "\n".join(f"  %w{i}_{{1..60000}} = Relu(%x" for i in range(200)) + "\n  return\n}\n",
+        "func @f(%x) {\n" + "\n".join(f"  %w{i}_{{1..60000}} = Relu(%x)" for i in range(200)) + "\n  return\n}\n",
+    ],
+    ids=["parameters", "broken parameters", "broken statements", "statements"],
+)
+def test_a_short_text_does_not_mean_millions_of_names(text):
+    syntax = parse(text)
+    assert syntax.diagnostics
+    function = syntax.module.functions["f"]
+    made = len(function.params) + sum(len(statement.results) for statement in function.body[:-1])
+    assert made < limits.written_out(len(text)) + 200
+
+
+@given(runs, st.integers(0, 20))
+@settings(max_examples=most_examples(200), deadline=None)
+def test_a_range_means_its_names_and_no_others(names, number):
+    for written in shortened(names):
+        meant = names_of(written)
+        others = {*names, f"a{number}", f"a_1.{number}.w", f"b.0.{number}_3", f"a0{number}"}
+        assert {name for name in others if means(written, name)} == others & set(meant)
