@@ -18,7 +18,7 @@ from distir.analysis.structure import structure, unused
 from distir.diagnostics import Diagnostic, ProgramError, Severity
 from distir.ir import Call, Function, Module, Site, names, operands
 from distir.ir.collection import paused_collection
-from distir.ir.counted import calls_in
+from distir.ir.counted import times_in
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import Value
 
@@ -60,7 +60,7 @@ class Analysis:
         if not isinstance(statement, Call) or not isinstance(site, Site) or site.part is None:
             return False
         callee = self.module.functions.get(statement.function)
-        if callee is None or not calls_in(callee) or not isinstance(site.part.key, int):
+        if callee is None or not times_in(callee) or not isinstance(site.part.key, int):
             return False
         return names(callee.returned)[site.part.key] in {n for s in callee.body[:-1] for n in names(operands(s))}
 

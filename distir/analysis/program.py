@@ -10,7 +10,7 @@ from distir.analysis.checking import Analysis, check
 from distir.diagnostics import Diagnostic, Note, Severity, Source, Span
 from distir.diagnostics.codes import names as codes
 from distir.ir import Module, Part, Site, Statement
-from distir.ir.counted import calls_in
+from distir.ir.counted import times_in
 from distir.ops import canonical
 from distir.syntax import Syntax, parse
 
@@ -93,19 +93,27 @@ class Program:
         return Program(parse(text, self.source.path, canonical, previous=self.syntax), analysis, places)
 
     def _of_statements(self) -> Iterator[Diagnostic]:
-        """What the checker found; what it found in several calls of a counted call is one, with the calls."""
+        """What the checker found; what it found several times in a counted statement is one, with the times."""
         alike: dict[object, list[tuple[Diagnostic, Site | None]]] = {}
         for number, found in enumerate(self.analysis.diagnostics):
             site = found.site if isinstance(found.site, Site) and found.site.function in self.syntax.counted else None
-            key = number if site is None else (site.function, site.part, found.code, found.message)
+            key: object = number
+            if site is not None:
+                key = site.function, (site.index or 0) % self._period(site), site.part, found.code, found.message
             alike.setdefault(key, []).append((found, site))
         for together in alike.values():
             first, site = together[0]
-            if site is None or len(together) == (times := calls_in(self.syntax.counted[site.function])):
+            if site is None or len(together) == (times := times_in(self.syntax.counted[site.function])):
                 yield first
             else:
-                which = f"call {(site.index or 0) + 1}" if len(together) == 1 else f"{len(together)} calls"
-                yield replace(first, notes=(*first.notes, Note(f"in {which} of {times}")))
+                number = (site.index or 0) // self._period(site) + 1
+                which = f"at time {number}" if len(together) == 1 else f"{len(together)} times"
+                yield replace(first, notes=(*first.notes, Note(f"{which} of {times}")))
+
+    def _period(self, site: Site) -> int:
+        """How many statements are done each time, in the counted statement in which a site is."""
+        function = self.syntax.counted[site.function]
+        return len(function.body) // times_in(function)
 
     def _duplicates(self) -> Iterable[Diagnostic]:
         for name, first, second in self.syntax.duplicates:

@@ -111,7 +111,7 @@ def _put(text: str, out: str | None) -> None:
 
 
 def _torch_csv(asked: Request) -> None:
-    from distir.ir.counted import unrolled
+    from distir.ir.rolling import unrolled
     from distir.transform.pipeline import torch_csv
     from distir.transform.pipeline.recovered import recovered_order
 

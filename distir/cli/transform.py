@@ -73,7 +73,7 @@ def transform(
             raise Refused(f"`{unused}` is for `--verify`", f"give `--verify`, or leave out `{unused}`")
         fold_on_one_core()
     most = memory.allowed(max_memory) if verify else 0
-    from distir.ir.counted import rolled
+    from distir.ir.rolling import rolled
 
     program = sound_program(file)
     with output.progress(f"transforming {shown(file)}"):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from distir.diagnostics import Span
 from distir.ir import Call, Statement, results
 from distir.ir.builder import FunctionBuilder
-from distir.ir.counted import as_counted, calls_of
+from distir.ir.counted import as_counted
+from distir.ir.rolling import statements_of
 from distir.syntax import FunctionSyntax, Syntax, print_statement
 from distir.syntax.printing import INDENT
 
@@ -131,7 +132,9 @@ def _printed(syntax: Syntax, written: FunctionSyntax, statement: Statement) -> s
     builder.take(param.name for param in written.function.params)
     for other in written.function.body:
         builder.take(results(other))
-    return f"{line_end(syntax.source.text)}{INDENT}".join(map(print_statement, calls_of(statement, callee, builder)))
+    return f"{line_end(syntax.source.text)}{INDENT}".join(
+        map(print_statement, statements_of(statement, callee, builder))
+    )
 
 
 def _exchanged(

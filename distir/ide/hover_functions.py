@@ -12,7 +12,7 @@ from distir.ide.instances import CallSite, View
 from distir.ide.markdown import block, code, counted, items, line_link, listed, paragraphs
 from distir.ide.templates import KERNEL_SAYS
 from distir.ir import Call, Function
-from distir.ir.counted import calls_in
+from distir.ir.counted import times_in
 from distir.simulate.composition import compositions
 from distir.simulate.show import Occurrence
 from distir.simulate.simulation import Simulation
@@ -37,9 +37,11 @@ def about_function(view: View, name: str, asked_at: tuple[Function, int] | None)
             one = items(run(view, caller, index)) if function.kernel else ""
             costs = one or call_in_words(view, CallSite(caller.name, index)) or ""
             many = view.document.program.syntax.counted.get(statement.function)
-            if many is not None and isinstance(first := many.body[0], Call):
+            first = next((s for s in many.body if isinstance(s, Call) and s.function == name), None) if many else None
+            if many is not None and first is not None:
                 caller, statement = many, first
-                costs = f"{calls_in(many)} calls, together: {costs}" if costs else f"{calls_in(many)} calls"
+                times = f"{times_in(many)} times"
+                costs = f"{times}, together: {costs}" if costs else times
             parts += [block(signature_here(view, caller, statement)), costs]
     parts.append(_callers(view, function))
     return paragraphs(parts)

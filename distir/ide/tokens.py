@@ -17,7 +17,7 @@ from distir.ir.facts import FACTS, PHASES
 from distir.ir.roles import ROLES
 from distir.ops import Value, type_of
 from distir.syntax import FunctionSyntax
-from distir.syntax.tokens import KERNEL, NAME, STREAM_WORD, THEN_WORD, TIMES_WORD
+from distir.syntax.tokens import KERNEL, NAME, REPEAT_WORD, STREAM_WORD, THEN_WORD, TIMES_WORD
 
 TYPES = ("variable", "parameter", "function", "method", "type", "property", "number", "string", "keyword", "comment",
          "typeParameter")  # fmt: skip
@@ -331,9 +331,10 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
 
 
 def _counts(word: str, before: str) -> bool:
-    """Whether a word is one of a counted call: behind a number, or between two values."""
+    """Whether a word is one of a counted statement: behind a number, between two values, or at the beginning."""
     last = before.rstrip()[-1:]
-    return (word == TIMES_WORD and last.isdigit()) or (word == THEN_WORD and not last)
+    counts = (word == TIMES_WORD and last.isdigit()) or (word == THEN_WORD and not last)
+    return counts or (word == REPEAT_WORD and (not last or last == "}"))
 
 
 _SLOW = re.compile(rf"(%{NAME})|(//[^\n]*|/\*[\s\S]*?(?:\*/|$))|{_WORD.pattern}")

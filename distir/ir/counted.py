@@ -1,10 +1,15 @@
-"""Counted calls: one statement that calls a function several times.
+"""Counted statements: what is done several times, one time after the other, written once.
 
     %h, [%r_{1..4}] = @layer(%x then %h, %mask, [%w_{1..4}]) 4 times {layer = 1..4}
 
-In a program it is a call of a *counted function*, whose body is these calls and nothing else: so it means its calls, to
-each reader of programs, and costs what they cost. The text writes the calls in the statement's place, and not the
-function (`as_call`, `as_counted`). `rolled` finds such calls in a program, `unrolled` writes them out.
+    repeat 4 times {
+      %g = AllReduce([%dw_{1..4}]) {optimizer, of = [%w_{1..4}]}
+      [%w_{1..4}_new] = SGD([%w_{1..4}], %g) {optimizer, of = [%w_{1..4}]}
+    }
+
+In a program such a statement is a call of a *counted function*, whose body is what is done each time and nothing else:
+so it means its statements, to each reader of programs, and costs what they cost. The text writes them in the call's
+place, and not the function (`as_call`, `as_counted`). `ir/rolling.py` finds them in a program, and writes them out.
 """
 
 from __future__ import annotations
@@ -13,61 +18,82 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
-from distir.ir.builder import FunctionBuilder
 from distir.ir.core import (
     DISCARD,
-    Arg,
+    Apply,
     Call,
     Claims,
     Function,
     Literal,
-    Module,
     Param,
     Return,
     Statement,
     names,
-    operands,
-    results,
 )
 from distir.ir.facts import NO_FACTS, Facts
+from distir.ir.literals import Attributes
 from distir.ir.types import UNKNOWN
 
-LEAST = 4
-"""The least number of calls that `rolled` writes as one statement."""
-
 Item = str | Literal
-"""What one call is given: a value's name or a constant."""
+"""What a statement is given at one time: a value's name or a constant. The empty name: an operand that is left out."""
+
+Repeatable = Apply | Call
 
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """`%x then %h`: `first` for the first call, for each later one what the one before gave as `result`."""
+    """`%x then %h`: `first` the first time, later what `result` was the time before."""
 
     first: Item
     result: str
 
 
 Operand = Item | Then | tuple[Item, ...]
-"""The same for each call, carried from call to call, or an item for each."""
+"""The same each time (a result of an earlier statement: this time's), carried on, or an item for each time."""
+
+Result = str | tuple[str, ...]
+"""The name of the last time's value, or a list with one for each time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """A counted call as it is written, with the caller's names.
+class Each:
+    """A statement of a counted one, with the caller's names.
 
-    A result is the last call's value, or a list of each call's. `claims` are those of each call. `facts` are those of
-    the first call, `last` those of the last: numbers of microbatches and layers between them count on evenly.
+    `attrs`: those of an op; None where a function is called. `claims` are those of each time. `facts` are those of the
+    first time, `last` those of the last: numbers between them count on evenly. `of`: that fact for each time, where it
+    is not the same.
     """
 
-    results: tuple[str | tuple[str, ...], ...]
-    function: str
+    results: tuple[Result, ...]
+    name: str
     operands: tuple[Operand, ...]
-    times: int
+    attrs: Attributes | None = None
     claims: Claims = ()
     stream: str = ""
     facts: Facts = NO_FACTS
     last: Facts = NO_FACTS
+    of: tuple[str, ...] = ()
+
+    def at(self, number: int, times: int) -> Facts:
+        """The facts at one of several times, counted from 0."""
+        found = between(self.facts, self.last or self.facts, number, times - 1) if self.last else self.facts
+        return replace(found, of=self.of[number]) if self.of else found
+
+    def made(self, results: Sequence[str], args: Sequence[Item], facts: Facts) -> Repeatable:
+        """The statement at one time."""
+        if self.attrs is None:
+            return Call(tuple(results), self.name, tuple(args), self.claims, self.stream, facts)
+        return Apply(tuple(results), self.name, tuple(args), self.attrs, self.claims, self.stream, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A counted statement as it is written, with the caller's names: what is done each time, in order."""
+
+    times: int
+    statements: tuple[Each, ...]
 
 
 def as_call(written: Counted) -> tuple[Call, Function]:
@@ -75,11 +101,11 @@ def as_call(written: Counted) -> tuple[Call, Function]:
     return _Writing(written).done()
 
 
-def only_call(written: Counted) -> Call:
-    """The call that a statement means that is one call."""
-    firsts = (o.first if isinstance(o, Then) else o[0] if isinstance(o, tuple) else o for o in written.operands)
-    results = tuple(result[0] if isinstance(result, tuple) else result for result in written.results)
-    return Call(results, written.function, tuple(firsts), written.claims, written.stream, written.facts)
+def only_one(written: Each) -> Repeatable:
+    """The statement that a counted one means that is done once."""
+    firsts = [o.first if isinstance(o, Then) else o[0] if isinstance(o, tuple) else o for o in written.operands]
+    results = [result[0] if isinstance(result, tuple) else result for result in written.results]
+    return written.made(results, firsts, written.at(0, 1))
 
 
 def as_counted(call: Call, function: Function) -> Counted | None:
@@ -93,51 +119,63 @@ def as_counted(call: Call, function: Function) -> Counted | None:
             return None
         outer[param.name] = arg
     outer.update(zip(names(function.returned), call.results, strict=True))
-    found = _renamed(pattern, outer)
-    facts, last = (each.within(call.facts) for each in (pattern.facts, pattern.last))
-    found = replace(found, facts=facts, last=last if last != facts else NO_FACTS)
+    statements: list[Each] = []
+    for each in pattern.statements:
+        facts, last = (one.within(call.facts) for one in (each.facts, each.last or each.facts))
+        statements.append(replace(_renamed(each, outer), facts=facts, last=last if last != facts else NO_FACTS))
+    found = Counted(pattern.times, tuple(statements))
     return found if as_call(found) == (call, function) else None
 
 
-def calls_in(function: Function) -> int:
-    """How many calls a counted function makes; 0 for another function."""
+def times_in(function: Function) -> int:
+    """How often a counted function does what it does; 0 for another function."""
     pattern = counted(function)
     return 0 if pattern is None else pattern.times
 
 
 def counted(function: Function) -> Counted | None:
-    """The counted call that a function consists of, with the function's own names; None for another function."""
-    if len(function.body) < _SHORTEST or not all(isinstance(statement, Call) for statement in function.body[:-1]):
+    """The counted statement that a function consists of, with its own names; None for another function."""
+    if len(function.body) < _SHORTEST or any(param.type != UNKNOWN or param.roles for param in function.params):
         return None
     return _counted(function)
 
 
 _SHORTEST = 3
-"""Two calls and a return."""
+"""Two statements and a return."""
 
 
 @lru_cache(maxsize=1 << 10)
 def _counted(function: Function) -> Counted | None:
     *body, ending = function.body
-    if not isinstance(ending, Return):
+    statements = [s for s in body if isinstance(s, (Apply, Call))]
+    if not isinstance(ending, Return) or len(statements) != len(body):
         return None
-    pattern = _pattern([s for s in body if isinstance(s, Call)], set(names(ending.args)))
-    return pattern if pattern is not None and as_call(pattern)[1] == function else None
+    for period in range(1, len(body) // 2 + 1):
+        if len(body) % period == 0 and _alike(statements[0], statements[period]):
+            found = pattern(statements, period, set(names(ending.args)))
+            if found is not None and as_call(found)[1] == function:
+                return found
+    return None
 
 
 def titled(function: Function) -> str:
-    """What people call a function: @layer; a counted one by what it calls, and how often: @layer 4 times."""
-    pattern = counted(function)
-    return f"@{function.name}" if pattern is None else f"@{pattern.function} {pattern.times} times"
+    """What people call a function: @layer; a counted one by what it does, and how often: @layer 4 times."""
+    found = counted(function)
+    if found is None:
+        return f"@{function.name}"
+    (first, *others), times = found.statements, found.times
+    if others:
+        return f"{len(found.statements)} statements {times} times"
+    return f"{'@' if first.attrs is None else ''}{first.name} {times} times"
 
 
 def called(function: Function) -> str:
     """The same, as messages quote it."""
     name, *times = titled(function).split(" ", 1)
-    return " ".join((f"`{name}`", *times))
+    return titled(function) if name.isdigit() else " ".join((f"`{name}`", *times))
 
 
-def _renamed(pattern: Counted, outer: Mapping[str, Item]) -> Counted:
+def _renamed(each: Each, outer: Mapping[str, Item]) -> Each:
     def item(name: Item) -> Item:
         return outer.get(name, name) if isinstance(name, str) else name
 
@@ -151,86 +189,128 @@ def _renamed(pattern: Counted, outer: Mapping[str, Item]) -> Counted:
                 return item(found)
 
     given = tuple(
-        tuple(str(item(name)) if name else name for name in each)
-        if isinstance(each, tuple)
-        else str(item(each))
-        if each
-        else each
-        for each in pattern.results
+        tuple(str(item(name)) if name else name for name in result) if isinstance(result, tuple) else str(item(result))
+        for result in each.results
     )
-    return replace(pattern, results=given, operands=tuple(map(operand, pattern.operands)))
+    return replace(each, results=given, operands=tuple(map(operand, each.operands)))
 
 
-def _pattern(calls: Sequence[Call], returned: set[str]) -> Counted | None:
-    """Calls as one statement; `returned` are the results that have names outside."""
-    first, times = calls[0], len(calls)
-    shape = (first.function, len(first.args), len(first.results), first.claims, first.stream)
-    if any((c.function, len(c.args), len(c.results), c.claims, c.stream) != shape for c in calls):
+def _alike(one: Repeatable, other: Repeatable) -> bool:
+    """Whether statements do the same, but for the values that they name, and for facts."""
+    return (
+        type(one) is type(other)
+        and (one.claims, one.stream, len(one.args), len(one.results))
+        == (other.claims, other.stream, len(other.args), len(other.results))
+        and does(one) == does(other)
+    )
+
+
+def does(statement: Repeatable) -> tuple[str, Attributes | None]:
+    """What a statement does: the op with its attributes, or the function with None."""
+    return (statement.op, statement.attrs) if isinstance(statement, Apply) else (statement.function, None)
+
+
+def pattern(body: Sequence[Repeatable], period: int, returned: set[str]) -> Counted | None:
+    """Statements of which each `period` do the same, as a counted one; None where they do not.
+
+    `returned`: the results that have names outside.
+    """
+    times = len(body) // period
+    columns = [body[number::period] for number in range(period)]
+    if any(not _alike(column[0], other) for column in columns for other in column[1:]):
         return None
-    spread = _spread([call.facts for call in calls])
-    if spread is None or any(isinstance(arg, tuple) for call in calls for arg in call.args):
-        return None
-    given: list[str | tuple[str, ...]] = []
-    for column in zip(*(call.results for call in calls), strict=True):
-        shown = tuple(name if name in returned else DISCARD for name in column)
-        given.append(shown if any(shown[:-1]) else shown[-1])
-    operands: list[Operand] = []
-    for column in zip(*(call.args for call in calls), strict=True):
-        operand = _operand(column, calls, given)
+    shown = [[_shown(rows, returned) for rows in zip(*(s.results for s in c), strict=True)] for c in columns]
+    plain = {
+        result: [statement.results[place] for statement in column]
+        for column, given in zip(columns, shown, strict=True)
+        for place, result in enumerate(given)
+        if isinstance(result, str) and result
+    }
+    found: list[Each] = []
+    before: set[str] = set()
+    for column, given in zip(columns, shown, strict=True):
+        spread = _spread([statement.facts for statement in column])
+        operands = _operands(column, plain, before)
+        if spread is None or operands is None:
+            return None
+        name, attrs = does(column[0])
+        found.append(Each(tuple(given), name, operands, attrs, column[0].claims, column[0].stream, *spread))
+        before.update(result for result in given if isinstance(result, str))
+    return Counted(times, tuple(found))
+
+
+def _shown(results: Sequence[str], returned: set[str]) -> Result:
+    known = tuple(name if name in returned else DISCARD for name in results)
+    return known if any(known[:-1]) else known[-1]
+
+
+def _operands(
+    column: Sequence[Repeatable], plain: Mapping[str, Sequence[str]], before: set[str]
+) -> tuple[Operand, ...] | None:
+    found: list[Operand] = []
+    for items in zip(*(statement.args for statement in column), strict=True):
+        single = [item for item in items if not isinstance(item, tuple)]
+        operand = _operand(single, plain, before, isinstance(column[0], Apply)) if len(single) == len(items) else None
         if operand is None:
             return None
-        operands.append(operand)
-    return Counted(tuple(given), first.function, tuple(operands), times, first.claims, first.stream, *spread)
+        found.append(operand)
+    return tuple(found)
 
 
-def _named_pattern(calls: Sequence[Call], returned: set[str]) -> Counted | None:
-    """The same, with names for all that lists of operands hold of what earlier calls gave."""
-    made = {name for call in calls for name in call.results}
-    while (pattern := _pattern(calls, returned)) is not None:
-        listed = {item for operand in pattern.operands if isinstance(operand, tuple) for item in operand}
-        missing = made.intersection(item for item in listed if isinstance(item, str)) - returned
-        if not missing:
-            break
-        returned = returned | missing
-    return pattern
-
-
-def _operand(column: Sequence[Item], calls: Sequence[Call], given: Sequence[str | tuple[str, ...]]) -> Operand | None:
-    """What the calls are given in one operand's place; None where it cannot be written."""
-    first = column[0]
+def _operand(
+    items: Sequence[Item], plain: Mapping[str, Sequence[str]], before: set[str], of_op: bool
+) -> Operand | None:
+    """What a statement is given in one operand's place; None where it cannot be written."""
+    first = items[0]
     is_list = isinstance(first, Literal) and isinstance(first.value, tuple)
+    if all(item == first for item in items):
+        return None if is_list and not of_op else first
+    if is_list or any(item == DISCARD for item in items):
+        return None
     may_begin = isinstance(first, str) or isinstance(first.value, (int, float))
-    if all(item == first for item in column):
-        return None if is_list else first
-    for number, result in enumerate(given):
-        before = [call.results[number] for call in calls[:-1]]
-        if may_begin and isinstance(result, str) and result and list(column[1:]) == before and all(before):
+    for result, each in plain.items():
+        if result in before and list(items) == each:
+            return result
+        if may_begin and list(items[1:]) == each[:-1] and all(each[:-1]):
             return Then(first, result)
-    return tuple(column)
+    if of_op and all(isinstance(item, Literal) for item in items):  # in brackets they would be one operand
+        return None
+    return tuple(items)
 
 
-def _spread(facts: Sequence[Facts]) -> tuple[Facts, Facts] | None:
-    """The facts of the first and the last of calls whose numbers count on evenly; None where they do not."""
+def _spread(facts: Sequence[Facts]) -> tuple[Facts, Facts, tuple[str, ...]] | None:
+    """The facts of the first and the last time, whose numbers count on evenly, and `of`; None where they do not."""
     first, last, steps = facts[0], facts[-1], len(facts) - 1
-    if (not first.microbatch, not first.layer) != (not last.microbatch, not last.layer):
+    of = tuple(each.of for each in facts) if any(each.of != first.of for each in facts) else ()
+    if of:
+        first, last = replace(first, of=""), replace(last, of="")
+    if any(bool(getattr(first, name)) != bool(getattr(last, name)) for name in NUMBERS) or not all(of):
         return None
     for number, each in enumerate(facts):
-        if each != between(first, last, number, steps):
+        expected = between(first, last, number, steps)
+        if each != (replace(expected, of=of[number]) if of else expected):
             return None
-    return first, last
+    return first, last if last != first else NO_FACTS, of
+
+
+NUMBERS = ("stage", "microbatch", "layer")
+"""The facts that are numbers, and may count on."""
 
 
 def between(first: Facts, last: Facts, number: int, steps: int) -> Facts:
-    """The facts of call `number` of `steps` + 1, which count on evenly from those of the first to the last."""
-    return replace(
-        first,
-        microbatch=first.microbatch + (last.microbatch - first.microbatch) * number // steps,
-        layer=first.layer + (last.layer - first.layer) * number // steps,
-    )
+    """The facts at time `number` of `steps` + 1, which count on evenly from those of the first to the last."""
+    counting = {
+        name: getattr(first, name) + (getattr(last, name) - getattr(first, name)) * number // max(1, steps)
+        for name in NUMBERS
+    }
+    return replace(first, **counting)
 
 
 class _Writing:
-    """A counted call that becomes a call and a function: parameters are named by operand, results by their place."""
+    """A counted statement that becomes a call and a function.
+
+    Parameters are named by operand, results by their place, both counted over all statements.
+    """
 
     def __init__(self, written: Counted) -> None:
         self.written, self.times = written, written.times
@@ -239,225 +319,107 @@ class _Writing:
         self.inside: dict[str, str] = {}
         """By result that the caller knows: what it is called inside."""
         self.named: dict[tuple[int, int], str] = {}
-        """By result and call: what it is called inside."""
-        for place, result in enumerate(written.results):
+        """By result and time: what it is called inside."""
+        self.plain: dict[str, int] = {}
+        """By result that is no list: its place."""
+        self.before: set[str] = set()
+        """Those of earlier statements: what a later one calls so is this time's."""
+        for place, result in enumerate(self._results()):
             items = result if isinstance(result, tuple) else (*[DISCARD] * (self.times - 1), result)
-            for call, name in enumerate(items):
+            if isinstance(result, str) and result:
+                self.plain[result] = place
+            for time, name in enumerate(items):
                 if name:
-                    self.named[place, call] = self.inside[name] = f"y{place + 1}_{call + 1}"
+                    self.named[place, time] = self.inside[name] = f"y{place + 1}_{time + 1}"
+
+    def _results(self) -> Iterator[Result]:
+        return (result for each in self.written.statements for result in each.results)
 
     def done(self) -> tuple[Call, Function]:
-        written, times = self.written, self.times
-        columns = [self._column(place, operand) for place, operand in enumerate(written.operands)]
+        statements, times = self.written.statements, self.times
+        columns: list[list[Sequence[Item]]] = []
+        place = 0
+        for each in statements:
+            columns.append([self._column(place + number, operand) for number, operand in enumerate(each.operands)])
+            place += len(each.operands)
+            self.before.update(result for result in each.results if isinstance(result, str))
         facts, relative = self._facts()
+        body: list[Statement] = []
+        for time in range(times):
+            place = 0
+            for number, each in enumerate(statements):
+                results = [self.named.get((place + k, time), DISCARD) for k in range(len(each.results))]
+                args = [column[time] for column in columns[number]]
+                body.append(each.made(results, args, relative[number][time]))
+                place += len(each.results)
         outer = {inner: name for name, inner in self.inside.items()}
         given = [self.named[key] for key in sorted(self.named) if self.named[key] in outer]
-        body: list[Statement] = [
-            Call(
-                tuple(self.named.get((place, call), DISCARD) for place in range(len(written.results))),
-                written.function,
-                tuple(column[call] for column in columns),
-                written.claims,
-                written.stream,
-                relative[call],
-            )
-            for call in range(times)
-        ]
         body.append(Return(tuple(given)))
         params = tuple(Param(name, UNKNOWN) for name in self.params.values())
         content = (params, tuple(body))
         digest = zlib.crc32(repr(content).encode())
-        function = Function(f"{written.function}_x{times}_{digest:08x}", *content)
+        function = Function(f"{statements[0].name}_x{times}_{digest:08x}", *content)
         results = tuple(outer[name] for name in given)
         return Call(results, function.name, tuple(self.params), facts=facts), function
 
     def _column(self, place: int, operand: Operand) -> Sequence[Item]:
-        """What each call is given."""
+        """What a statement is given each time."""
         match operand:
             case Then(first, result):
-                number = self.written.results.index(result)
-                for call in range(self.times - 1):
-                    self.named.setdefault((number, call), f"y{number + 1}_{call + 1}")
-                later = [self.named[number, call] for call in range(self.times - 1)]
-                return [self._item(first, f"x{place + 1}"), *later]
+                return [self._item(first, f"x{place + 1}"), *self._each(result, self.times - 1)]
             case tuple():
-                return [self._item(item, f"x{place + 1}_{call + 1}") for call, item in enumerate(operand)]
+                return [self._item(item, f"x{place + 1}_{time + 1}") for time, item in enumerate(operand)]
+            case str() if operand in self.before and operand:
+                return self._each(operand, self.times)
             case _:
                 return [self._item(operand, f"x{place + 1}")] * self.times
 
+    def _each(self, result: str, times: int) -> list[Item]:
+        """What a result is called inside, each time."""
+        place = self.plain[result]
+        return [self.named.setdefault((place, time), f"y{place + 1}_{time + 1}") for time in range(times)]
+
     def _item(self, item: Item, hint: str) -> Item:
-        if isinstance(item, Literal):
+        if isinstance(item, Literal) or item == DISCARD:
             return item
         return self.inside.get(item) or self.params.setdefault(item, hint)
 
-    def _facts(self) -> tuple[Facts, list[Facts]]:
-        """The facts of the call, and those of each call in the function, whose numbers count on from there."""
-        first, last, steps = self.written.facts, self.written.last or self.written.facts, self.times - 1
-        if first == last:
-            return first, [NO_FACTS] * self.times
-        least = replace(first, microbatch=min(first.microbatch, last.microbatch), layer=min(first.layer, last.layer))
-        each = [between(first, last, number, steps) for number in range(self.times)]
-        counts_microbatches, counts_layers = first.microbatch != last.microbatch, first.layer != last.layer
-        return least, [
-            Facts(
-                microbatch=(one.microbatch - least.microbatch + 1) if counts_microbatches else 0,
-                layer=(one.layer - least.layer + 1) if counts_layers else 0,
-            )
-            for one in each
-        ]
+    def _facts(self) -> tuple[Facts, list[list[Facts]]]:
+        """The facts of the call, and those of each statement each time, whose numbers count on from there."""
+        statements, times = self.written.statements, self.times
+        each = [[one.at(time, times) for time in range(times)] for one in statements]
+        known = [facts for row in each for facts in row]
+        outer = Facts(
+            _common(facts.phase for facts in known) or "",
+            _common(facts.stage for facts in known) or 0,
+            min(facts.microbatch for facts in known),
+            min(facts.layer for facts in known),
+            _common(facts.of for facts in known) or "",
+        )
+        counts = {name: len({getattr(facts, name) for facts in known}) > 1 for name in ("microbatch", "layer")}
+        return outer, [[_relative(facts, outer, counts) for facts in row] for row in each]
 
 
-@dataclass(frozen=True, slots=True)
-class Unrolled:
-    """A module whose counted calls are written out, and where each statement comes from."""
-
-    module: Module
-    origins: Mapping[str, Sequence[int]]
-    """By function that had counted calls: for each statement, the number of the one that it was."""
+T = TypeVar("T")
 
 
-def unrolled(module: Module) -> Module:
-    """The module with its counted calls written out; itself where it has none."""
-    return unrolled_from(module).module
+def _common(items: Iterable[T]) -> T | None:
+    """What all items are; None where they differ."""
+    found = set(items)
+    return found.pop() if len(found) == 1 else None
 
 
-def unrolled_from(module: Module) -> Unrolled:
-    """The same, with where each statement comes from."""
-    found = {function.name: function for function in module if counted(function) is not None}
-    if not found:
-        return Unrolled(module, {})
-    functions: list[Function] = []
-    origins: dict[str, Sequence[int]] = {}
-    kept = module.entry()
-    for function in module:
-        if function.name in found and function is not kept:
-            continue
-        written = list(_written_out(function, found))
-        if len(written) != len(function.body):
-            origins[function.name] = [number for number, _ in written]
-            function = replace(function, body=tuple(statement for _, statement in written))
-        functions.append(function)
-    return Unrolled(Module(functions), origins)
-
-
-def _written_out(function: Function, found: Mapping[str, Function]) -> Iterator[tuple[int, Statement]]:
-    builder = FunctionBuilder(function.name)
-    builder.take(param.name for param in function.params)
-    for statement in function.body:
-        builder.take(results(statement))
-    for number, statement in enumerate(function.body):
-        if isinstance(statement, Call) and statement.function in found:
-            for call in calls_of(statement, found[statement.function], builder):
-                yield number, call
-        else:
-            yield number, statement
-
-
-def calls_of(call: Call, function: Function, builder: FunctionBuilder) -> list[Call]:
-    """The calls that a call of a counted function means; `builder` has the names that are taken."""
-    inside: dict[str, Arg] = dict(zip((param.name for param in function.params), call.args, strict=True))
-    known = dict(zip(names(function.returned), call.results, strict=True))
-    calls = [one for one in function.body if isinstance(one, Call)]
-    hints = {place: known[name] for place, name in enumerate(calls[-1].results) if known.get(name)}
-    written: list[Call] = []
-    for number, one in enumerate(calls, 1):
-        args = tuple(inside[arg] if isinstance(arg, str) else arg for arg in one.args)
-        given = [
-            known.get(name) or builder.fresh(_numbered(hints.get(place, name), number, len(calls))) if name else DISCARD
-            for place, name in enumerate(one.results)
-        ]
-        inside.update({name: outer for name, outer in zip(one.results, given, strict=True) if name})
-        stream = one.stream or call.stream
-        written.append(replace(one, results=tuple(given), args=args, facts=one.facts.within(call.facts), stream=stream))
-    return written
-
-
-def _numbered(last: str, number: int, times: int) -> str:
-    """What to call what a call gives, by what the last of `times` calls gives: `%x3` for `%x32`."""
-    return f"{last.removesuffix(str(times))}{number}" if last.endswith(str(times)) else f"{last}_{number}"
-
-
-def with_counted(functions: Iterable[Function], called: Mapping[str, Function]) -> Module:
-    """A module of functions and of those that their counted calls call: each stands before its first caller."""
-    if not called:
-        return Module(functions)
-    left = dict(called)
-    found: list[Function] = []
-    for function in functions:
-        for statement in function.body:
-            if isinstance(statement, Call) and statement.function in left:
-                found.append(left.pop(statement.function))
-        found.append(function)
-    return Module({function.name: function for function in found}.values())
-
-
-def rolled(module: Module) -> Module:
-    """The module with runs of at least `LEAST` calls of one function as counted calls; itself where it has none."""
-    made: dict[str, Function] = {}
-    functions: list[Function] = []
-    for function in module:
-        if function.kernel or counted(function) is not None:
-            functions.append(function)
-            continue
-        body, new = _rolled(function)
-        for each in new:
-            if each.name not in module.functions and made.setdefault(each.name, each) is each:
-                functions.append(each)
-        functions.append(function if not new else replace(function, body=body))
-    return Module(functions) if made else module
-
-
-def _rolled(function: Function) -> tuple[tuple[Statement, ...], list[Function]]:
-    """The body of a function, runs of calls as calls of counted functions, and these."""
-    body: list[Statement] = []
-    made: list[Function] = []
-    used = {name: index for index, statement in enumerate(function.body) for name in names(operands(statement))}
-    index = 0
-    while index < len(function.body):
-        end = _run(function.body, index)
-        found = None
-        if end - index >= LEAST:
-            calls = [s for s in function.body[index:end] if isinstance(s, Call)]
-            outside = {n for call in calls for n in call.results if used.get(n, -1) >= end}
-            known = outside | set(calls[-1].results) | _names_of_their_own(calls, used)
-            pattern = _named_pattern(calls, known - {DISCARD})
-            found = None if pattern is None else as_call(pattern)
-        if found is None:
-            body.append(function.body[index])
-            index += 1
-        else:
-            call, callee = found
-            body.append(call)
-            made.append(callee)
-            index = end
-    return tuple(body), made
-
-
-def _names_of_their_own(calls: Sequence[Call], used: Mapping[str, int]) -> set[str]:
-    """What calls give to others by names that do not follow from those of the last call's results."""
-    last = calls[-1].results
-    return {
-        name
-        for number, call in enumerate(calls, 1)
-        for place, name in enumerate(call.results)
-        if name in used and name != _numbered(last[place], number, len(calls))
+def _relative(facts: Facts, outer: Facts, counts: Mapping[str, bool]) -> Facts:
+    """What a statement states in a function that is called with the facts `outer`."""
+    numbers = {
+        name: (n - around + 1 if n and around else n) if counts[name] else 0
+        for name in counts
+        for n, around in ((getattr(facts, name), getattr(outer, name)),)
     }
-
-
-def _run(body: Sequence[Statement], start: int) -> int:
-    """Where the calls of one function end that begin at a statement, and whose facts count on evenly."""
-    first = body[start]
-    if not isinstance(first, Call):
-        return start
-    end = start + 1
-    while end < len(body) and isinstance(other := body[end], Call) and _alike(first, other):
-        second = body[start + 1]
-        assert isinstance(second, Call)
-        if other.facts != between(first.facts, second.facts, end - start, 1):
-            break
-        end += 1
-    return end
-
-
-def _alike(one: Call, other: Call) -> bool:
-    return (one.function, one.claims, one.stream) == (other.function, other.claims, other.stream)
+    return Facts(
+        "" if outer.phase else facts.phase,
+        0 if outer.stage else facts.stage,
+        numbers["microbatch"],
+        numbers["layer"],
+        "" if outer.of else facts.of,
+    )

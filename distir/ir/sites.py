@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Part:
     """A part of a statement, or of a function's head: `Part("operand", 1)`, `Part("attribute", "axis")`.
 
-    Kinds: `operand`, `item` (of a counted call: an operand as it is written), `result`, `claim`, `attribute`, `callee`
-    (op or function name), `stream`, `facts`, `param`, `param_type`, `role`, `result_type`, `name` (the function's).
+    Kinds: `operand`, `result`, `claim`, `attribute`, `callee` (op or function name), `stream`, `facts`, `param`,
+    `param_type`, `role`, `result_type`, `name` (the function's), `all` (of a statement).
     """
 
     kind: str

@@ -13,7 +13,7 @@ from typing import Literal, NoReturn
 
 from distir.cost import Hardware, load
 from distir.ir import Constant, Module
-from distir.ir.counted import unrolled
+from distir.ir.rolling import unrolled
 from distir.search.annealing import HOT, Annealing, anneal
 from distir.search.binding import evaluated
 from distir.search.bounded import Certificate, Stages, bounded, certificate, effort, may_be, settled

@@ -29,7 +29,7 @@ from distir.ir import (
     names,
     types,
 )
-from distir.ir.counted import as_call, as_counted
+from distir.ir.counted import Each, as_call, as_counted
 from distir.ops import Value, canonical, type_of
 from distir.simulate.body import Body
 from distir.simulate.descent import EventPlace, Run
@@ -188,14 +188,15 @@ class _Counting:
         written = as_counted(stated, self.syntax.counted[statement.function])
         if written is None:
             return _claimed(statement, own)
-        firsts = [next(filter(None, r), DISCARD) if isinstance(r, tuple) else r for r in written.results]
-        claims = tuple(_claim(own, name) for name in firsts)
-        written = replace(written, claims=claims if any(claims) else ())
-        if not self.facts:
-            written = replace(written, facts=NO_FACTS, last=NO_FACTS)
-        made, callee = as_call(written)
+        made, callee = as_call(replace(written, statements=tuple(self._annotated(e, own) for e in written.statements)))
         self.made[callee.name] = callee
         return made
+
+    def _annotated(self, each: Each, own: State) -> Each:
+        firsts = [next(filter(None, r), DISCARD) if isinstance(r, tuple) else r for r in each.results]
+        claims = tuple(_claim(own, name) for name in firsts)
+        each = replace(each, claims=claims if any(claims) else ())
+        return each if self.facts else replace(each, facts=NO_FACTS, last=NO_FACTS, of=())
 
 
 def _with_claims(written: FunctionSyntax, own: State, counting: _Counting) -> FunctionSyntax:
@@ -238,7 +239,7 @@ def _whole(statement: Statement, syntax: Syntax) -> Statement:
     claims = {
         name: claim
         for inner in callee.body
-        if isinstance(inner, Call)
+        if isinstance(inner, (Apply, Call))
         for name, claim in zip(inner.results, inner.claims, strict=False)
     }
     return replace(statement, claims=tuple(claims.get(name) for name in names(callee.returned)))

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from distir.diagnostics import Diagnostic, Source, Span
-from distir.ir import Call, Function, Module, Part, Site
+from distir.ir import Call, Function, Module, Site
+from distir.ir.counted import times_in
 from distir.syntax.function import FunctionSyntax
 from distir.syntax.locate import locate
 from distir.syntax.statements import Spelling
@@ -66,12 +67,9 @@ class Syntax:
         if found is None:
             return None
         written, index = found
-        part = site.part
-        if part is not None:
-            part = (
-                Part("item", part.key) if part.kind == "operand" else None if part.kind in ("result", "claim") else part
-            )
-        return locate(self.source, written, self.spelling, Site(written.function.name, index, part))
+        period = len(self.counted[site.function].body) // max(1, times_in(self.counted[site.function]))
+        within = None if site.index is None else site.index % period
+        return locate(self.source, written, self.spelling, Site(written.function.name, index, site.part), within)
 
     def source_map(self, site: Site) -> Span | None:
         """The span of a site; of all of it for a part that is not written; `None` for what is not in the text.

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import TypeGuard
 
 from distir.diagnostics import Source, Span
 from distir.ir import Apply, Arg, Attributes, Call, Constant, Literal, Part, Return, Site, identity
@@ -27,10 +26,13 @@ Tokens = tuple[int, int]
 """The numbers of the first and the last token of something."""
 
 
-def locate(source: Source, found: FunctionSyntax, spelling: Spelling | None, site: Site) -> Span | None:
+def locate(
+    source: Source, found: FunctionSyntax, spelling: Spelling | None, site: Site, within: int | None = None
+) -> Span | None:
     """Where a site stands that is in `found`; the whole statement for a part that is not written.
 
-    None for what is not in the text.
+    `within`: the number of a statement of a counted one, of which the site's part is one. None for what is not in the
+    text.
     """
     if site.index is None:
         whole = Span(found.span.start, max(found.name.end, found.span.start + 4))
@@ -40,14 +42,21 @@ def locate(source: Source, found: FunctionSyntax, spelling: Spelling | None, sit
     if not 0 <= site.index < len(found.starts):
         return None
     whole = found.statement(site.index)
-    return whole if site.part is None else _placed(source, found, spelling, whole, site.part) or whole
+    if site.part is None and within is None:
+        return whole
+    return _placed(source, found, spelling, whole, site.part or Part("all"), within) or whole
 
 
 def _placed(
-    source: Source, function: FunctionSyntax, spelling: Spelling | None, whole: Span, part: Part
+    source: Source,
+    function: FunctionSyntax,
+    spelling: Spelling | None,
+    whole: Span,
+    part: Part,
+    within: int | None = None,
 ) -> Span | None:
     read = _reading(words_of(source, function, whole), whole is function.head, spelling)
-    tokens = read.tokens_of(part)
+    tokens = read.tokens_of(part) if within is None else read.tokens_within(within, part)
     if tokens is None:
         return None
     span = read.piece.span(*tokens)
@@ -84,9 +93,30 @@ class _Reading:
             return None
         if self.is_head:
             return self._of_head(self.node, part)
-        if part.kind in ("result", "claim", "operand", "item") and self.spread is not None:
+        if part.kind in ("result", "claim", "operand") and self.spread is not None:
             return self._of_spread(self.spread, part)
         return self._of_line(self.node, part)
+
+    def tokens_within(self, number: int, part: Part) -> Tokens | None:
+        """The tokens of a part of one of the statements of a counted one; of all of it for one that is not written."""
+        if isinstance(self.node, Unexpected):
+            return None
+        node = _statements(self.node)[number]
+        results, operation, _, _, _ = node.children
+        assert isinstance(operation, Node)
+        match part.kind:
+            case "operand":
+                operands = [o for o in _operands(operation) for _ in range(self._width(o))]
+                found = tokens(_nth(operands, part.key))
+            case "attribute":
+                found = tokens(dict(_written_attributes(operation, self.piece.tokens)).get(str(part.key)))
+                found = found or _callee(operation)
+            case "result" | "claim":
+                given = [r for r in _children(results) for _ in range(self._width(r))]
+                found = tokens(_nth(given, part.key))
+            case _:
+                found = self._of_line(node, part)
+        return found or tokens(node)
 
     @cached_property
     def params(self) -> list[Node]:
@@ -124,22 +154,18 @@ class _Reading:
         assert isinstance(self.node, Node)
         if not isinstance(part.key, int) or self.node.rule == "return_":
             return None
-        results, operation = self.node.children[:2]
-        if part.kind == "item":
-            operands = [o for o in _operands(operation) for _ in range(self._width(o))]
-            return tokens(_nth(operands, part.key))
-        made_of, within = (made.statement.args, operation) if part.kind == "operand" else (_results(made), results)
-        name = made_of[part.key] if part.key < len(made_of) else None
-        bounds = tokens(within)
-        if not isinstance(name, str) or bounds is None:
-            return None
-        numbers = range(bounds[0], bounds[1] + 1)
-        values = (n for n in numbers if self.piece.kinds[n] == VALUE and means(self.piece.tokens[n][1:], name))
-        return tokens(next(values, None))
+        given = made.statement.args if part.kind == "operand" else _results(made)
+        name = given[part.key] if part.key < len(given) else None
+        parts = (tokens(node.children[part.kind == "operand"]) for node in _statements(self.node))
+        numbers = (number for bounds in parts if bounds is not None for number in range(bounds[0], bounds[1] + 1))
+        values = (n for n in numbers if self.piece.kinds[n] == VALUE and means(self.piece.tokens[n][1:], str(name)))
+        return tokens(next(values, None)) if isinstance(name, str) else None
 
-    def _width(self, operand: Child) -> int:
-        """How many operands stand where one is written."""
-        return width(self.piece.tokens[operand.first][1:]) if _is_value(operand) else 1
+    def _width(self, part: Child) -> int:
+        """How many operands or results stand where one is written."""
+        if not isinstance(part, Node) or part.rule not in ("value", "result") or part.first != part.last:
+            return 1
+        return width(self.piece.tokens[part.first][1:])
 
     @cached_property
     def statement(self) -> tuple[WrittenStatement, Apply | Call] | None:
@@ -183,6 +209,8 @@ class _Reading:
     def _of_line(self, node: Node, part: Part) -> Tokens | None:
         if node.rule == "return_":
             return tokens(_nth(node.children, part.key)) if part.kind == "operand" else None
+        if node.rule == "block":
+            return None
         results, operation, _, stream, facts = node.children
         assert isinstance(operation, Node)
         match part.kind:
@@ -227,8 +255,9 @@ class _Reading:
 _reading = lru_cache(maxsize=2)(_Reading)
 
 
-def _is_value(operand: Child) -> TypeGuard[Node]:
-    return isinstance(operand, Node) and operand.rule == "value"
+def _statements(node: Node) -> list[Node]:
+    """The statements that are written as one."""
+    return [child for child in node.children[2:] if isinstance(child, Node)] if node.rule == "block" else [node]
 
 
 def _results(made: Abbreviation) -> tuple[Arg, ...]:

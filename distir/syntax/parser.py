@@ -18,8 +18,8 @@ from distir.diagnostics.codes import syntax as codes
 from distir.files import limits
 from distir.ir import NO_FACTS, Apply, Broken, Call, Facts, Function, Return, Statement
 from distir.ir.collection import paused_collection
-from distir.ir.counted import with_counted
 from distir.ir.rewrite import facts_of
+from distir.ir.rolling import with_counted
 from distir.syntax import grammar, heads, scan
 from distir.syntax.core import Syntax
 from distir.syntax.function import FunctionSyntax

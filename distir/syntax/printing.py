@@ -29,11 +29,12 @@ from distir.ir import (
     SymbolicDim,
     Type,
 )
-from distir.ir.counted import Counted, Operand, Then, as_counted, calls_in, rolled
+from distir.ir.counted import Counted, Each, Operand, Then, as_counted, times_in
 from distir.ir.notebook import PRINTERS
+from distir.ir.rolling import rolled
 from distir.ir.types import UNKNOWN, show_shape
 from distir.syntax.ranges import MANY, SHORTEST, period_of, range_of, shortened
-from distir.syntax.tokens import KERNEL, STREAM_WORD, THEN_WORD, TIMES_WORD
+from distir.syntax.tokens import KERNEL, REPEAT_WORD, STREAM_WORD, THEN_WORD, TIMES_WORD
 
 WIDTH = 100
 """A function's head that is longer gets a line per parameter."""
@@ -51,7 +52,7 @@ def print_module(module: Module) -> str:
 
 
 def print_rolled(module: Module) -> str:
-    """The text of a module, with equal calls that follow one another as counted calls; it ends with a newline."""
+    """The text of a module, with what it does several times as counted statements; it ends with a newline."""
     return print_module(rolled(module))
 
 
@@ -62,8 +63,8 @@ def print_function(function: Function, counted: Mapping[str, Function] = NONE_CO
 
 
 def unwritten(module: Module) -> dict[str, Function]:
-    """By name: the functions that are written where they are called, as counted calls, alone."""
-    found = {function.name: function for function in module if calls_in(function)}
+    """By name: the functions that are written where they are called, as counted statements, alone."""
+    found = {function.name: function for function in module if times_in(function)}
     if not found:
         return found
     called = [s for function in module for s in function.body if isinstance(s, Call) and s.function in found]
@@ -129,7 +130,8 @@ def print_param(param: Param) -> str:
 def print_statement(statement: Statement, counted: Mapping[str, Function] = NONE_COUNTED) -> str:
     """One statement, without indentation and newline. A broken one is what is left of it, and does not parse.
 
-    `counted`: functions that are not written, but what their calls mean.
+    `counted`: functions that are not written, but what their calls mean. What is several statements each time has lines
+    of its own, indented as in a function.
     """
     if isinstance(statement, Call) and statement.function in counted:
         written = as_counted(statement, counted[statement.function])
@@ -171,14 +173,24 @@ def print_literal(value: Constant) -> str:
 
 
 def _counted(written: Counted) -> str:
-    claims = written.claims or (None,) * len(written.results)
-    shown = [f"[{_names(r)}]" if isinstance(r, tuple) else _name(r) for r in written.results]
+    times = f"{written.times} {TIMES_WORD}"
+    if len(written.statements) == 1:
+        return _each(written.statements[0], f" {times}")
+    lines = (INDENT * 2 + _each(each) for each in written.statements)
+    return "\n".join((f"{REPEAT_WORD} {times} {{", *lines, f"{INDENT}}}"))
+
+
+def _each(each: Each, times: str = "") -> str:
+    claims = each.claims or (None,) * len(each.results)
+    shown = [f"[{_names(r)}]" if isinstance(r, tuple) else _name(r) for r in each.results]
     results = ", ".join(s if claim is None else f"{s}: {claim}" for s, claim in zip(shown, claims, strict=True))
-    operands = ", ".join(map(_operand, written.operands))
-    facts = _facts(written.facts, written.last or written.facts)
+    operands = ", ".join(map(_operand, each.operands))
+    facts = _facts(each.facts, each.last or each.facts)
+    facts += [f"of = [{_names(each.of)}]"] if each.of else []
     stated = f" {{{', '.join(facts)}}}" if facts else ""
-    call = f"@{written.function}({operands}) {written.times} {TIMES_WORD}{_stream(written.stream)}{stated}"
-    return f"{results} = {call}" if results else call
+    does = f"@{each.name}" if each.attrs is None else f"{each.name}{_attributes(each.attrs)}"
+    done = f"{does}({operands}){times}{_stream(each.stream)}{stated}"
+    return f"{results} = {done}" if results else done
 
 
 def _operand(operand: Operand) -> str:

@@ -6,7 +6,8 @@ that finds something wrong raises `Fault`, which `evaluate` places. Knows neithe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -55,8 +56,8 @@ class Operation:
 class WrittenStatement:
     """A statement as written, before its spelling is made canonical.
 
-    `times`: how often a function is called; None where nothing is said. Then alone are there lists of results,
-    operands `then` others, and `last` facts, which differ from `facts`.
+    `times`: how often it is done; None where nothing is said. In counted ones alone are there lists of results,
+    operands `then` others, `last` facts, which differ from `facts`, and several parameters that it is `of`.
     """
 
     results: tuple[str | tuple[str, ...], ...]
@@ -65,7 +66,29 @@ class WrittenStatement:
     stream: str = ""
     facts: Facts = NO_FACTS
     last: Facts = NO_FACTS
+    of: tuple[str, ...] = ()
     times: int | None = None
+
+    def alone(self) -> WrittenStatement:
+        """The statement itself, which stands in no block and is not counted. Raises Fault for what only those have."""
+        hint = "write how often it is done behind it: `%y, [%r_{1..4}] = @f(%x then %y) 4 times`"
+        for found, what, child in (
+            (any(isinstance(result, tuple) for result in self.results), "a list of results", 0),
+            (any(isinstance(arg, Then) for arg in self.operation.args), "an operand with `then`", 1),
+            (bool(self.last), "a range of facts", 4),
+            (bool(self.of), "a list behind `of`", 4),
+        ):
+            if found:
+                raise Fault(codes.BAD_COUNTED_CALL, f"{what} belongs to a statement with `times`", hint, child)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBlock:
+    """Statements that are done several times, as written."""
+
+    times: int
+    statements: tuple[WrittenStatement, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +110,15 @@ def evaluate(node: Node, tokens: Sequence[str]) -> Any:
             children.append(tokens[child])
         else:
             children.append(None if child is None else evaluate(child, tokens))
-    try:
+    with placing(node):
         return RULES[node.rule](children)
+
+
+@contextmanager
+def placing(node: Node) -> Generator[None]:
+    """Place what is wrong at a part of a tree."""
+    try:
+        yield
     except Fault as fault:
         _place(fault, node)
         raise
@@ -126,10 +156,12 @@ def fact(parts: list[Any]) -> Keyword:
     return Keyword(name, True if value is None else value)
 
 
-def facts(parts: list[Any]) -> tuple[Facts, Facts]:
-    """The facts of the first call and those of the last one; the same where no range is written."""
-    firsts, lasts = ([Keyword(name, _end_of(value, end)) for name, value in parts] for end in (0, -1))
-    return _stated(firsts), _stated(lasts)
+def facts(parts: list[Any]) -> tuple[Facts, Facts, tuple[str, ...]]:
+    """The facts of the first time and those of the last, the same where no range is written, and a list behind `of`."""
+    of = next((value for name, value in parts if name == "of" and isinstance(value, _Listed)), _Listed())
+    single = [Keyword(name, _Value("") if isinstance(value, _Listed) else value) for name, value in parts]
+    firsts, lasts = ([Keyword(name, _end_of(value, end)) for name, value in single] for end in (0, -1))
+    return _stated(firsts), _stated(lasts), tuple(of)
 
 
 def number_range(parts: list[Any]) -> _Range:
@@ -138,7 +170,11 @@ def number_range(parts: list[Any]) -> _Range:
 
 
 class _Range(tuple[int, int]):
-    """The numbers of the first and the last of several calls."""
+    """The numbers of the first and the last of several times."""
+
+
+class _Listed(tuple[str, ...]):
+    """The parameters of several times."""
 
 
 def _end_of(value: Any, end: int) -> Any:
@@ -176,7 +212,7 @@ def _wrong(fact: str, value: object) -> tuple[str, str | None] | None:
         known = isinstance(value, _Value)
         return None if known else ("`of` names a parameter", "write its name, as in `of = %w`")
     if isinstance(value, _Range):
-        return "a range of numbers belongs to a call with `times`", f"write one number: `{fact} = {value[0]}`"
+        return "a range of numbers belongs to a statement with `times`", f"write one number: `{fact} = {value[0]}`"
     if fact in FACTS:
         fits = type(value) is int and value > 0
         return None if fits else (f"`{fact}` is a number, counted from 1", f"write it so: `{fact} = 1`")
@@ -220,38 +256,34 @@ def role(parts: list[Any]) -> Keyword:
 
 def statement(parts: list[Any]) -> WrittenStatement:
     names, operation, times, stream, stated = parts
-    stream, (stated, last) = stream or "", stated or (NO_FACTS, NO_FACTS)
+    stream, (stated, last, of) = stream or "", stated or (NO_FACTS, NO_FACTS, ())
     claims = tuple(claim for _, claim in names or ())
     results = tuple(name for name, _ in names or ())
-    if times is None:
-        _refuse_counting(results, operation, stated, last)
-    elif operation.attrs is not None:
-        hint = f"put the op into a function, and call that: `@f(…) {times} times`"
-        raise Fault(codes.BAD_COUNTED_CALL, f"`{operation.callee}` is an op; functions are called `times`", hint, 2)
     last = last if last != stated else NO_FACTS
-    return WrittenStatement(results, claims if any(claims) else (), operation, stream, stated, last, times)
-
-
-def _refuse_counting(results: Sequence[Any], operation: Operation, stated: Facts, last: Facts) -> None:
-    """Raises Fault for what only a counted call has."""
-    hint = "write how often the function is called behind the call: `%y, [%r_{1..4}] = @f(%x then %y) 4 times`"
-    for found, what, child in (
-        (any(isinstance(result, tuple) for result in results), "a list of results", 0),
-        (any(isinstance(arg, Then) for arg in operation.args), "an operand with `then`", 1),
-        (stated != last, "a range of facts", 4),
-    ):
-        if found:
-            raise Fault(codes.BAD_COUNTED_CALL, f"{what} belongs to a call with `times`", hint, child)
+    return WrittenStatement(results, claims if any(claims) else (), operation, stream, stated, last, of, times)
 
 
 def repeated(parts: list[Any]) -> int:
     *sign, count, _ = parts
+    most = f"it is done once or more, {limits.CALLS} times at most"
     if sign and sign[0] is not None:
-        raise Fault(codes.BAD_COUNTED_CALL, f"`-{count}` is no number of calls", "call the function once or more")
+        raise Fault(codes.BAD_COUNTED_CALL, f"`-{count}` is no number of times", most)
     if len(count) > _DIGITS or not 0 < int(count) <= limits.CALLS:
-        most = f"call the function once or more, {limits.CALLS} times at most"
-        raise Fault(codes.BAD_COUNTED_CALL, f"`{count}` is no number of calls", most)
+        raise Fault(codes.BAD_COUNTED_CALL, f"`{count}` is no number of times", most)
     return int(count)
+
+
+def counted_block(parts: list[Any]) -> WrittenBlock:
+    _, times, *statements = parts
+    for number, statement in enumerate(statements, 1):
+        if statement.times is not None:
+            hint = "write it out, or put it into a function"
+            raise Fault(
+                codes.BAD_COUNTED_CALL, "what is done several times holds nothing that is counted", hint, number + 1
+            )
+    if times == 1:
+        raise Fault(codes.BAD_COUNTED_CALL, "these statements are done once", "write them without `repeat 1 times`", 1)
+    return WrittenBlock(times, tuple(statements))
 
 
 _DIGITS = 9
@@ -372,6 +404,7 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "fact": fact,
     "facts": facts,
     "parameter": lambda parts: _Value(parts[0][1:]),
+    "parameters": lambda parts: _Listed(part[1:] for part in parts),
     "params": params,
     "param_group": param_group,
     "param": param,
@@ -383,6 +416,7 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "stream": stream,
     "example": lambda parts: statement([*parts, None, None, None]),
     "repeated": repeated,
+    "block": counted_block,
     "minus_sign": lambda parts: parts[0],
     "number_range": number_range,
     "result_list": result_list,

@@ -21,10 +21,12 @@ _RANGE = r"\{[0-9]+\.\.[0-9]+(?:\.\.[0-9]+)?\}"
 _VALUE = rf"%(?:[A-Za-z0-9_.\-]|{_RANGE})+"
 _LIST = rf"\[(?:[ \t,]|_(?=[ \t,\]])|{_VALUE}(?=[ \t,\]]))*\]"
 _BEGINS = re.compile(
-    rf"[ \t\f]*(?:(?:func|return)\b|\}}|(?:{_VALUE}|_|{_LIST})"
+    rf"[ \t\f]*(?:(?:func|return)\b|repeat[ \t]+-?[0-9]+[ \t]+times\b|\}}|(?:{_VALUE}|_|{_LIST})"
     rf"[ \t]*(=|[:,](?:{_RANGE}|[^={{}}\"\n]){{0,4000}}=))"
 )
 _LONE_WORD = re.compile(r",\s*[A-Za-z][A-Za-z0-9_]*\s*=$")
+_BLOCK = re.compile(r"repeat[ \t\f]+-?[0-9]+[ \t\f]+times\b")
+_FUNC = re.compile(r"[ \t\f]*func\b")
 _CLOSES = re.compile(r"\s*\}")
 _LINE_END = re.compile(r"[ \t\f]*(?://[^\n]*)?\n")
 _NOT_NEWLINE = re.compile(r"[^\n]")
@@ -89,7 +91,9 @@ def _extent(text: str, start: int, comments: Comments, *, is_head: bool) -> Exte
     open_at: list[int] = []
     braces = 0
     goes_on = start
+    is_block = not is_head and _BLOCK.match(text, start) is not None
     too_deep: int | None = None
+    unclosed: int | None = None
     end = len(text)
     for match in _LANDMARK.finditer(text, start):
         mark, at = match[0], match.start()
@@ -97,6 +101,10 @@ def _extent(text: str, start: int, comments: Comments, *, is_head: bool) -> Exte
             if is_head and not open_at and at >= goes_on:
                 goes_on = _goes_on(text, at)
             is_over = begins_statement(text, at + 1) and not (braces and _CLOSES.match(text, at))
+            if is_over and is_block and braces and not _FUNC.match(text, at + 1):  # it begins one in the block
+                unclosed = open_at[-1] if unclosed is None and len(open_at) > 1 else unclosed
+                del open_at[1:]
+                braces, is_over = 1, False
             if is_over or not (open_at or at < goes_on):
                 end = at
                 break
@@ -115,12 +123,13 @@ def _extent(text: str, start: int, comments: Comments, *, is_head: bool) -> Exte
             braces -= mark == "}"
             if open_at:
                 open_at.pop()
-            if not open_at and mark == ")" and not is_head and begins_statement(text, match.end()):
+            if not open_at and mark == ")" and not is_head and not is_block and begins_statement(text, match.end()):
                 end = match.end()
                 break
         elif mark[0] == "/":
             comments.append(match.span())
-    return Extent(end, open_at[-1] if open_at else None, too_deep)
+    unclosed = open_at[-1] if unclosed is None and open_at else unclosed
+    return Extent(end, unclosed, too_deep)
 
 
 def _opens_body(text: str, start: int) -> bool:

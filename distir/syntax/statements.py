@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,25 +9,16 @@ from typing import Any
 from distir.diagnostics import Code, Diagnostic, ProgramError, Span
 from distir.diagnostics.codes import syntax as codes
 from distir.files import limits
-from distir.ir import DISCARD, UNKNOWN, Apply, Arg, Attributes, Call, Constant, Function, Param, Return, Type
+from distir.ir import DISCARD, UNKNOWN, Apply, Call, Constant, Function, Param, Return, Type
 from distir.ir.counted import Then
 from distir.syntax import scan
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Child, Node, Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
 from distir.syntax.ranges import is_range, readable_names, width
-from distir.syntax.reading import WrittenStatement, evaluate
-from distir.syntax.spreading import Places, spread
-from distir.syntax.tokens import TOKEN, VALUE, kinds, spans
-
-Spelling = Callable[[str, tuple[Arg, ...], Attributes], tuple[tuple[Arg, ...], Attributes]]
-"""From an op's name, arguments and attributes as written to the canonical ones.
-
-`Send(%x, 2)` becomes `Send[device = 2](%x)`.
-
-It is called once for all statements that differ only in the names of values, with names that are not the real ones;
-it may move, group and drop them, not read them. It never raises: what fits no op stays as it is.
-"""
+from distir.syntax.reading import WrittenStatement, evaluate, placing
+from distir.syntax.spreading import Abbreviated, Places, Spelling, spread
+from distir.syntax.tokens import REPEAT, TIMES, TOKEN, VALUE, kinds, spans
 
 
 class SyntaxProblem(ProgramError):  # noqa: N818 (it holds findings)
@@ -95,7 +85,10 @@ def statement(
         return problem(node, piece.tokens, piece.kinds)
     try:
         made = evaluate(node, numbered(piece))
-        if (isinstance(made, WrittenStatement) and made.times is not None) or any(map(is_range, piece.names)):
+        if isinstance(made, WrittenStatement) and made.times is None:
+            with placing(node):
+                made.alone()
+        if TIMES in piece.kinds or any(map(is_range, piece.names)):
             return _spread(made, node, piece, spelling, most)
         return canonical(made, spelling) if isinstance(made, WrittenStatement) else Return(made)
     except Fault as fault:
@@ -106,7 +99,7 @@ def statement(
 class Abbreviation:
     """A statement that means more than its words, with the names of its values.
 
-    `function`: what a counted call calls. `size`: how many names and calls it means.
+    `function`: what a counted statement calls. `size`: how many names and statements it means.
     """
 
     statement: Apply | Call | Return
@@ -114,10 +107,8 @@ class Abbreviation:
     size: int
 
 
-def _spread(
-    made: WrittenStatement | tuple[Arg, ...], node: Node, piece: Words, spelling: Spelling | None, most: int
-) -> Abbreviation:
-    found = spread(made, piece.names, places(node, len(piece.kinds)), most)
+def _spread(made: Abbreviated, node: Node, piece: Words, spelling: Spelling | None, most: int) -> Abbreviation:
+    found = spread(made, piece.names, places(node, len(piece.kinds)), spelling, most)
     whole = found.made
     if isinstance(whole, tuple):
         whole = Return(whole)
@@ -126,9 +117,14 @@ def _spread(
     return Abbreviation(whole, found.function, found.size)
 
 
-def places(node: Node, size: int) -> Places:
-    """Where the parts of a statement of `size` tokens stand."""
-    whole = 0, size - 1
+def places(node: Node, size: int) -> list[Places]:
+    """Where the parts of a statement of `size` tokens stand; of a block, those of each of its statements."""
+    if node.rule != "block":
+        return [_places(node, (0, size - 1))]
+    return [_places(child, (child.first, child.last)) for child in node.children[2:] if isinstance(child, Node)]
+
+
+def _places(node: Node, whole: tuple[int, int]) -> Places:
     if node.rule == "return_":
         return Places([tokens(child) for child in node.children], (), None, whole)
     results, operation, _, _, facts = node.children
@@ -161,11 +157,13 @@ def canonical(written: WrittenStatement, spelling: Spelling | None) -> Apply | C
 
 
 def defined(piece: Words, most: int) -> tuple[str, ...]:
-    """The results that a broken statement still seems to define: the names before its `=`.
+    """The results that a broken statement still seems to define: the names before its `=`, or those of a block.
 
     None of ranges, where the statement's mean more than `most` names.
     """
     may_be_ranges = sum(map(width, piece.names)) <= most
+    if piece.kinds[:1] == (REPEAT,):
+        return tuple(_defined_in_block(piece)) if may_be_ranges else ()
     names: list[str] = []
     depth = 0
     in_type = False
@@ -182,6 +180,21 @@ def defined(piece: Words, most: int) -> tuple[str, ...]:
         else:
             break
     return tuple(names)
+
+
+def _defined_in_block(piece: Words) -> list[str]:
+    """The names before each `=` of statements in a block."""
+    names: list[str] = []
+    before: list[str] = []
+    for token, kind in zip(piece.tokens, piece.kinds, strict=True):
+        if kind == VALUE:
+            before += readable_names(token[1:])
+        elif kind == "=":
+            names += before
+            before = []
+        elif kind in (")", "{", "}"):
+            before = []
+    return list(dict.fromkeys(names))
 
 
 def parse_type(text: str) -> Type:

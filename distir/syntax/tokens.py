@@ -32,11 +32,13 @@ STREAM_WORD = "on"
 """What a stream's name follows, behind a statement's operands. Not reserved either."""
 TIMES_WORD = "times"
 """What follows the number of calls of a counted call. Not reserved either."""
+REPEAT_WORD = "repeat"
+"""What begins statements that are done several times. Not reserved either."""
 THEN_WORD = "then"
 """What stands between an operand for the first call and the result that later ones are given. Not reserved either."""
 PUNCTUATION = frozenset(["->", "??", *"{}()[],:=?+-*/<>"])
 
-VALUE, FUNCTION, IDENT, ON, TIMES, THEN = "VALUE", "FUNCTION", "IDENT", "ON", "TIMES", "THEN"
+VALUE, FUNCTION, IDENT, ON, TIMES, THEN, REPEAT = "VALUE", "FUNCTION", "IDENT", "ON", "TIMES", "THEN", "REPEAT"
 INT, FLOAT, RANGE, STRING, LARGE_LIST = "INT", "FLOAT", "RANGE", "STRING", "LARGE_LIST"
 ELLIPSIS, BAD, END = "...", "BAD", "END"
 
@@ -65,6 +67,8 @@ _kinds = _Kinds(_FIXED)
 def kinds(tokens: Collection[str]) -> tuple[str, ...]:
     """The kind of every token."""
     found = tuple(map(_kinds.__getitem__, tokens))
+    if found[1:2] in ((INT,), ("-",)) and next(iter(tokens)) == REPEAT_WORD:
+        found = (REPEAT, *found[1:])
     for word, (kind, behind) in _WORDS_BEHIND.items():
         if word in tokens:
             before = (END, *found)
@@ -135,6 +139,7 @@ _GROUPS: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({INT, FLOAT}), frozenset({INT, FLOAT, "inf", "nan"}), ("a number",)),
     (frozenset({"{", END}), frozenset({ON, INT, "-", "{", END}), ("the end of the statement",)),
     (frozenset({THEN}), frozenset({THEN}), ()),
+    (frozenset({REPEAT}), frozenset({REPEAT}), ()),
     (frozenset({RANGE}), frozenset({RANGE}), ()),
     (frozenset({"+", ","}), frozenset({"+", "-", "*", "/"}), ()),
 )
@@ -152,6 +157,7 @@ _SINGLE = {
     ON: f"`{STREAM_WORD}`",
     TIMES: f"`{TIMES_WORD}`",
     THEN: f"`{THEN_WORD}`",
+    REPEAT: f"`{REPEAT_WORD}`",
     RANGE: "a range of numbers",
 }
 

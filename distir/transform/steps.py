@@ -46,8 +46,9 @@ from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import Constant, Module, Site
 from distir.ir.collection import paused_collection
-from distir.ir.counted import Unrolled, calls_in, rolled, unrolled_from
+from distir.ir.counted import times_in
 from distir.ir.registry import DefinitionError, Registry
+from distir.ir.rolling import Unrolled, rolled, unrolled_from
 from distir.transform.checking import check_result
 from distir.transform.order import Property, listed
 
@@ -448,7 +449,7 @@ def transform(module: Module, *words: str, **keywords: Any) -> Module:
         made = module
         for application in parse_steps(words, keywords):
             made = application(made)
-    return rolled(made) if any(map(calls_in, module)) else made
+    return rolled(made) if any(map(times_in, module)) else made
 
 
 def bound_sizes(words: Iterable[str]) -> dict[str, Constant]:

@@ -50,7 +50,7 @@ def said(words, number=0):
 
 def test_hover_tells_of_each_call_and_of_all():
     found = said("@layer(", 1)
-    assert "4 calls, together: takes **8.0" in found
+    assert "4 times, together: takes **8.0" in found
     assert "call 4 by a counted call, [line 12]" in found
     assert "%w_1: Tensor[Float32, (4, 4), 1]" in said("%w_{1..4}", 1)
     assert "last used by `@layer` 4 times, [line 12]" in said("%x: Tensor", 1)

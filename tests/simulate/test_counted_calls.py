@@ -1,4 +1,4 @@
-"""A counted call means its calls: in values, types, devices, ticks, bytes, proofs and generated programs."""
+"""A counted statement means what is done each time: in values, types, devices, ticks, bytes, proofs and texts."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ from thorough import most_programs
 import distir
 from distir.analysis.program import read
 from distir.ir import Apply, Call, Facts, Function, Literal, Module, Param, Return, TensorType
-from distir.ir.counted import LEAST, calls_in, rolled, unrolled
+from distir.ir.counted import times_in
+from distir.ir.rolling import LEAST, rolled, unrolled
 from distir.ir.types import UNKNOWN
 from distir.models import gpt2
 from distir.ops import canonical
@@ -66,6 +67,59 @@ def repeated(draw):
     return Module([layer, main])
 
 
+@st.composite
+def blocks(draw):
+    """A program that does a few statements several times: with what is the same, an item, or what was given before."""
+    period, times = draw(st.integers(2, 4)), draw(st.integers(LEAST, 6))
+    layer = Function(
+        "layer", (Param("a", UNKNOWN), Param("b", UNKNOWN)), (Apply(("c",), "Add", ("a", "b")), Return(("c", "a")))
+    )
+    kinds, sources = ["same", "each", "now", "carried", "lagging"], range(period)
+    does = [draw(st.sampled_from(["Add", "Mul", "Relu", "MatMul", "@layer"])) for _ in range(period)]
+    given_by = [
+        [(draw(st.sampled_from(kinds)), draw(st.sampled_from(sources))) for _ in range(1 if op == "Relu" else 2)]
+        for op in does
+    ]
+    inputs, body = [], []
+
+    def taken(hint):
+        if hint not in inputs:
+            inputs.append(hint)
+        return hint
+
+    facts = [
+        draw(st.sampled_from([(Facts(), 0), (Facts("optimizer"), 0), (Facts("forward", 2, layer=9), -1)])) for _ in does
+    ]
+    for i in range(times):
+        for j, op in enumerate(does):
+            args = []
+            for k, (kind, source) in enumerate(given_by[j]):
+                at = i - {"now": 0, "carried": 1, "lagging": 2}.get(kind, times)
+                source = source if kind != "now" or source < j else 0
+                if kind == "same":
+                    args.append(taken(f"s{j}_{k}"))
+                elif kind == "each" or at < 0 or (kind == "now" and j == 0):
+                    args.append(taken(f"x{j}_{k}.{i}"))
+                else:
+                    args.append(f"r{source}_{at}")
+            stated, step = facts[j]
+            stated = Facts(
+                stated.phase,
+                stated.stage,
+                0,
+                stated.layer and stated.layer + step * i,
+                taken(f"w{j}.{i}") if draw(st.just(stated.phase == "optimizer")) else "",
+            )
+            if op == "@layer":
+                body.append(Call((f"r{j}_{i}", f"t{j}_{i}"), "layer", tuple(args), facts=stated))
+            else:
+                body.append(Apply((f"r{j}_{i}",), op, tuple(args), facts=stated))
+    every = draw(st.booleans())
+    shown = [f"r{j}_{i}" for j in range(period) for i in range(times) if every or draw(st.integers(0, 2)) == 0]
+    main = Function("main", tuple(Param(name, T) for name in inputs), (*body, Return(tuple(shown))))
+    return Module([layer, main])
+
+
 def values(module):
     rng = np.random.default_rng(1)
     inputs = {param.name: rng.standard_normal((2, 2)) for param in module.functions["main"].params}
@@ -76,7 +130,19 @@ def values(module):
 @quick
 def test_it_means_its_calls(module):
     short = rolled(module)
-    assert any(map(calls_in, short)) == (len(module.functions["main"].body) > LEAST)
+    assert any(map(times_in, short)) == (len(module.functions["main"].body) > LEAST)
+    means_the_same(module, short)
+
+
+@given(blocks())
+@quick
+def test_a_block_means_its_statements(module):
+    short = rolled(module)
+    means_the_same(module, short)
+    assert len(unrolled(short).functions["main"].body) == len(module.functions["main"].body)
+
+
+def means_the_same(module, short):
     assert not [d for d in distir.check(short) if d.severity == "error"]
     for back in (short, unrolled(short)):
         for one, other in zip(values(module), values(back), strict=True):
@@ -92,7 +158,7 @@ def test_it_means_its_calls(module):
     ]
 
 
-@given(repeated())
+@given(repeated() | blocks())
 @quick
 def test_its_text_is_read_back_and_every_version_of_it_is(module):
     short = rolled(module)
@@ -101,12 +167,20 @@ def test_its_text_is_read_back_and_every_version_of_it_is(module):
     assert not syntax.diagnostics
     assert syntax.module == short
     assert format(syntax) == text
-    edited = text.replace("\n}", "\n  %extra = Relu(%x0_0)\n}" if "%x0_0" in text else "\n\n}")
-    again = parse(edited, spelling=canonical, previous=syntax)
-    assert again.module == parse(edited, spelling=canonical).module
+    for old, new in (
+        ("\n}", "\n  %extra = Relu(%x0_0)\n}"),
+        ("    %", "    %also = Relu(%x)\n    %"),
+        ("  }\n", "\n"),
+        ("{\n    ", "{"),
+    ):
+        edited = text.replace(old, new, 1)
+        again = parse(edited, spelling=canonical, previous=syntax)
+        fresh = parse(edited, spelling=canonical)
+        assert again.module == fresh.module
+        assert again.diagnostics == fresh.diagnostics
 
 
-@given(repeated())
+@given(repeated() | blocks())
 @quick
 def test_it_is_proved_and_lowered_like_its_calls(module):
     short = rolled(module)
@@ -126,9 +200,9 @@ def test_steps_take_and_give_counted_calls():
     model = parse(
         print_rolled(gpt2(layers=6, heads=2, width=32, sequence=16, vocabulary=64)), spelling=canonical
     ).module
-    assert any(map(calls_in, model))
+    assert any(map(times_in, model))
     made = transform(model, "grad", "loss=cross_entropy")
-    assert any(map(calls_in, made))
+    assert any(map(times_in, made))
     assert simulate(made, bind={"B": 4}).latency_s == simulate(unrolled(made), bind={"B": 4}).latency_s
 
 
@@ -147,18 +221,24 @@ WRONG = [
     ("%y, [%s_{1..4}] = @layer(%x then %y, [%w_{1..3}]) 4 times", "[%w_{1..3}]", "this list has 3 items"),
     ("%y, [%s_{1..3}] = @layer(%x then %y, [%w_{1..4}]) 4 times", "[%s_{1..3}]", "lists 3 names"),
     ("%y, _ = @layer(%x then %z, [%w_{1..4}]) 4 times", "%x then %z", "`%z` is not a result"),
-    ("%y, _ = @layer(%y, [%w_{1..4}]) 4 times", "%y", "which the first call does not have"),
-    ("%y, _ = @layer(%x then %y, [%w_{1..4}]) -4 times", "-4 times", "no number of calls"),
-    ("%y, _ = @layer(%x then %y, [%w_{1..4}]) 0 times", "0 times", "no number of calls"),
-    ("%y, _ = @layer(%x then %y, [%w_{1..4}]) 9999999 times", "9999999 times", "no number of calls"),
+    ("%y, _ = @layer(%y, [%w_{1..4}]) 4 times", "%y", "which the first time does not have"),
+    ("%y, _ = @layer(%x then %y, [%w_{1..4}]) -4 times", "-4 times", "no number of times"),
+    ("%y, _ = @layer(%x then %y, [%w_{1..4}]) 0 times", "0 times", "no number of times"),
+    ("%y, _ = @layer(%x then %y, [%w_{1..4}]) 9999999 times", "9999999 times", "no number of times"),
     ("%y, _ = @layer(%x then %y, [%w_{1..4}]) n times", "n", "expected the end of the statement"),
     ("%y, [%s_{1..4}] = @layer(%x then %y, [%w_{1..4}])", "%y, [%s_{1..4}]", "a list of results belongs to"),
     ("%y = @layer(%x then %y)", "@layer(%x then %y)", "an operand with `then` belongs to"),
     ("%y = Relu(%x) {layer = 1..4}", "{layer = 1..4}", "a range of facts belongs to"),
-    ("%y = Relu(%x) 4 times", "4 times", "`Relu` is an op"),
+    ("%y = Relu(%x) {of = [%x]}", "{of = [%x]}", "a list behind `of` belongs to"),
+    ("%y = Relu(%x then %y) 4 times {of = [%x, %v]}", "{of = [%x, %v]}", "`of` lists 2 parameters"),
+    ("repeat 4 times { %y = Relu([%w_{1..3}]) }", "[%w_{1..3}]", "this list has 3 items"),
+    ("repeat 4 times { %y = Relu(%s)  %s = Relu(%x) }", "%s", "which the first time does not have"),
+    ("repeat 1 times { %y = Relu(%x) }", "1 times", "are done once"),
+    ("repeat 4 times { %y = Relu(%x then %y) 4 times }", "%y = Relu(%x then %y) 4 times", "nothing that is counted"),
+    ("repeat 4 times { %y = Concat[axis = 0]([%x, %y]) }", "[%x, %y]", "this list has 2 items"),
+    ("repeat 4 times { %y = Relu(%x)  %y = Relu(%x) }", "%y", "`%y` is given twice"),
     ("%y, _ = @layer(%x then %y, [%w_{1..4}]) 4 times {layer = 1..6}", "{layer = 1..6}", "do not count on evenly"),
-    ("%y, _ = @layer(%x then %y, [%w_{1..4}]) 4 times {stage = 1..4}", "{stage = 1..4}", "of one stage"),
-    ("%y, [%s_{1..4}] = @layer(%x, [%w_1, %s_3, %s_1, %s_2]) 4 times", "[%w_1, %s_3, %s_1, %s_2]", "is what call 3"),
+    ("%y, [%s_{1..4}] = @layer(%x, [%w_1, %s_3, %s_1, %s_2]) 4 times", "[%w_1, %s_3, %s_1, %s_2]", "is what time 3"),
     (
         "%y, [%s_{1..9999999}] = @layer(%x then %y, [%w_{1..4}]) 4 times",
         "[%s_{1..9999999}]",
@@ -193,14 +273,14 @@ func @main(%x: Tensor[Float32, (4, 4), 1]) {
     (found,) = read(text).errors
     assert text[found.site.start : found.site.end] == "%x then %y"
     assert "found `Tensor[Float32, (4, 8), 1]`" in found.message
-    assert [note.message for note in found.notes] == ["in call 2 of 2"]
+    assert [note.message for note in found.notes] == ["at time 2 of 2"]
 
 
 def test_a_short_text_does_not_stand_for_millions_of_calls():
     line = "  %y{} = @layer(%x then %y{}, %w_1) 60000 times"
     lines = "\n".join(line.format(n, n).replace(f"%y{n} =", f"%y{n}, _ =") for n in range(200))
     program = read(PROGRAM.replace("  STATEMENT", lines).replace("return %y\n", "return %y1\n"))
-    assert any("mean more names and calls than" in found.message for found in program.errors)
+    assert any("mean more names and statements than" in found.message for found in program.errors)
 
 
 def test_literals_are_items_and_constants():

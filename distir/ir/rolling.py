@@ -1,0 +1,287 @@
+"""Writes what a program does several times as counted statements, and writes those out (`ir/counted.py`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from distir.ir.builder import FunctionBuilder
+from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Module, Statement, names, operands, results
+from distir.ir.counted import NUMBERS, Counted, Repeatable, as_call, counted, does, pattern
+
+LEAST = 4
+"""How often something is done at least that `rolled` writes as a counted statement."""
+
+SAVED = 6
+"""How many lines are saved at least, where statements are no calls of one function."""
+
+LONGEST = 200
+"""The most statements that are done each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unrolled:
+    """A module whose counted statements are written out, and where each statement comes from."""
+
+    module: Module
+    origins: Mapping[str, Sequence[int]]
+    """By function that had counted statements: for each statement, the number of the one that it was."""
+
+
+def unrolled(module: Module) -> Module:
+    """The module with its counted statements written out; itself where it has none."""
+    return unrolled_from(module).module
+
+
+def unrolled_from(module: Module) -> Unrolled:
+    """The same, with where each statement comes from."""
+    found = {function.name: function for function in module if counted(function) is not None}
+    if not found:
+        return Unrolled(module, {})
+    functions: list[Function] = []
+    origins: dict[str, Sequence[int]] = {}
+    kept = module.entry()
+    for function in module:
+        if function.name in found and function is not kept:
+            continue
+        written = list(_written_out(function, found))
+        if len(written) != len(function.body):
+            origins[function.name] = [number for number, _ in written]
+            function = replace(function, body=tuple(statement for _, statement in written))
+        functions.append(function)
+    return Unrolled(Module(functions), origins)
+
+
+def _written_out(function: Function, found: Mapping[str, Function]) -> Iterator[tuple[int, Statement]]:
+    builder = FunctionBuilder(function.name)
+    builder.take(param.name for param in function.params)
+    for statement in function.body:
+        builder.take(results(statement))
+    for number, statement in enumerate(function.body):
+        if isinstance(statement, Call) and statement.function in found:
+            for one in statements_of(statement, found[statement.function], builder):
+                yield number, one
+        else:
+            yield number, statement
+
+
+def statements_of(call: Call, function: Function, builder: FunctionBuilder) -> list[Repeatable]:
+    """What a call of a counted function means; `builder` has the names that are taken."""
+    inside: dict[str, Arg] = dict(zip((param.name for param in function.params), call.args, strict=True))
+    known = dict(zip(names(function.returned), call.results, strict=True))
+    body = [one for one in function.body if isinstance(one, (Apply, Call))]
+    written = counted(function)
+    assert written is not None
+    period, times = len(written.statements), written.times
+    hints = [[known.get(name) for name in one.results] for one in body[-period:]]
+    made: list[Repeatable] = []
+    for number, one in enumerate(body):
+        args = tuple(inside[arg] if isinstance(arg, str) and arg else arg for arg in one.args)
+        last = hints[number % period]
+        given = [
+            known.get(name) or builder.fresh(_numbered(last[place] or name, number // period + 1, times))
+            if name
+            else DISCARD
+            for place, name in enumerate(one.results)
+        ]
+        inside.update({name: outer for name, outer in zip(one.results, given, strict=True) if name})
+        stream, facts = one.stream or call.stream, one.facts.within(call.facts)
+        made.append(replace(one, results=tuple(given), args=args, facts=facts, stream=stream))
+    return made
+
+
+def _numbered(last: str, number: int, times: int) -> str:
+    """What to call what is given at one of several times, by what the last gives: `%x3` for `%x32`."""
+    return f"{last.removesuffix(str(times))}{number}" if last.endswith(str(times)) else f"{last}_{number}"
+
+
+def with_counted(functions: Iterable[Function], called: Mapping[str, Function]) -> Module:
+    """A module of functions and of those that their counted statements call: each stands before its first caller."""
+    if not called:
+        return Module(functions)
+    left = dict(called)
+    found: list[Function] = []
+    for function in functions:
+        for statement in function.body:
+            if isinstance(statement, Call) and statement.function in left:
+                found.append(left.pop(statement.function))
+        found.append(function)
+    return Module({function.name: function for function in found}.values())
+
+
+def rolled(module: Module) -> Module:
+    """The module with what is done at least `LEAST` times as counted statements; itself where there is nothing."""
+    made: dict[str, Function] = {}
+    functions: list[Function] = []
+    for function in module:
+        if function.kernel or counted(function) is not None:
+            functions.append(function)
+            continue
+        body, new = _Rolling(function, module).done()
+        for each in new:
+            if each.name not in module.functions and made.setdefault(each.name, each) is each:
+                functions.append(each)
+        functions.append(function if not new else replace(function, body=body))
+    return Module(functions) if made else module
+
+
+class _Rolling:
+    """The body of a function in which runs of statements become counted ones."""
+
+    def __init__(self, function: Function, module: Module) -> None:
+        self.body, self.module = function.body, module
+        self.used = {name: index for index, statement in enumerate(self.body) for name in names(operands(statement))}
+        """By value: the last statement that uses it."""
+        self.kinds = _kinds(self.body)
+        self.following = _following(self.kinds)
+
+    def done(self) -> tuple[tuple[Statement, ...], list[Function]]:
+        """The body, and the counted functions that it calls."""
+        body: list[Statement] = []
+        made: list[Function] = []
+        index = tried = 0
+        while index < len(self.body):
+            found = self._calls(index)
+            if found is None and index >= tried:
+                found = self._block(index)
+                tried = index + self.following[index] if found is None and self._repeats(index) else index
+            if found is None:
+                body.append(self.body[index])
+                index += 1
+            else:
+                call, callee, index = found
+                body.append(call)
+                made.append(callee)
+        return tuple(body), made
+
+    def _calls(self, start: int) -> tuple[Call, Function, int] | None:
+        """Calls of one function from a statement on, whatever their values are called."""
+        end = _run(self.body, start)
+        return self._counted(start, end, 1) if end - start >= LEAST else None
+
+    def _block(self, start: int) -> tuple[Call, Function, int] | None:
+        """What is repeated from a statement on, with values whose names count on."""
+        period = self.following[start]
+        if not period:
+            return None
+        times = (self._end(start, period) - start) // period
+        written = period + 2 * (period > 1)
+        if times < LEAST or period * times - written < SAVED:
+            return None
+        return self._counted(start, start + period * times, period)
+
+    def _repeats(self, start: int) -> bool:
+        period = self.following[start]
+        return bool(period) and (self._end(start, period) - start) // period >= LEAST
+
+    def _end(self, start: int, period: int) -> int:
+        """Where statements end that repeat those before them, with facts that count on; `start` where none do."""
+        body, kinds = self.body, self.kinds
+        if start + 2 * period > len(body):
+            return start
+        steps: list[tuple[int, ...]] = []
+        index = start + period
+        while index < len(body) and kinds[index] and kinds[index] == kinds[index - period]:
+            one, other = body[index - period], body[index]
+            assert isinstance(one, (Apply, Call)) and isinstance(other, (Apply, Call))  # noqa: PT018 (not a test)
+            step = tuple(getattr(other.facts, name) - getattr(one.facts, name) for name in NUMBERS)
+            if len(steps) < period:
+                steps.append(step)
+            elif steps[(index - start) % period] != step:
+                break
+            index += 1
+        return index
+
+    def _counted(self, start: int, end: int, period: int) -> tuple[Call, Function, int] | None:
+        body = [s for s in self.body[start:end] if isinstance(s, (Apply, Call))]
+        last = {name for one in body[-period:] for name in one.results}
+        outside = {name for one in body for name in one.results if self.used.get(name, -1) >= end}
+        known = outside | last | self._names_of_their_own(body, period)
+        found = _named(body, period, known - {DISCARD})
+        return None if found is None else (*as_call(found), end)
+
+    def _names_of_their_own(self, body: Sequence[Repeatable], period: int) -> set[str]:
+        """Results that others use, by names that do not follow from those of the last time."""
+        last = [one.results for one in body[-period:]]
+        times = len(body) // period
+        return {
+            name
+            for number, one in enumerate(body)
+            for place, name in enumerate(one.results)
+            if name in self.used and name != _numbered(last[number % period][place], number // period + 1, times)
+        }
+
+
+_DIGITS = re.compile(r"\d+")
+
+
+def _kinds(body: Sequence[Statement]) -> list[int]:
+    """A number for each statement: the same for those that differ in operands and in numbers alone; 0 for others."""
+    found: dict[object, int] = {}
+    kinds: list[int] = []
+    for statement in body:
+        if not isinstance(statement, (Apply, Call)) or any(isinstance(arg, tuple) for arg in statement.args):
+            kinds.append(0)
+            continue
+        stated = statement.facts
+        facts = (stated.phase, *(bool(getattr(stated, name)) for name in (*NUMBERS, "of")))
+        shape = (len(statement.args), *(_DIGITS.sub("#", name) for name in statement.results))
+        key = does(statement), statement.claims, statement.stream, facts, shape
+        kinds.append(found.setdefault(key, len(found) + 1))
+    return kinds
+
+
+def _following(kinds: Sequence[int]) -> list[int]:
+    """For each statement, how far the next one of its kind is; 0 where there is none near."""
+    last: dict[int, int] = {}
+    found = [0] * len(kinds)
+    for index in range(len(kinds) - 1, -1, -1):
+        kind = kinds[index]
+        if kind and kind in last and last[kind] - index <= LONGEST:
+            found[index] = last[kind] - index
+        last[kind] = index
+    return found
+
+
+def _named(body: Sequence[Repeatable], period: int, returned: set[str]) -> Counted | None:
+    """The counted statement, with names for all that lists of operands hold of what earlier ones gave."""
+    made = {name for one in body for name in one.results}
+    while (found := pattern(body, period, returned)) is not None:
+        listed = {
+            item
+            for each in found.statements
+            for operand in each.operands
+            if isinstance(operand, tuple)
+            for item in operand
+        }
+        missing = made.intersection(item for item in listed if isinstance(item, str)) - returned - {DISCARD}
+        if not missing:
+            break
+        returned = returned | missing
+    return found
+
+
+def _run(body: Sequence[Statement], start: int) -> int:
+    """Where the calls of one function end that begin at a statement, and whose facts count on evenly."""
+    first = body[start]
+    if not isinstance(first, Call):
+        return start
+    end = start + 1
+    step: tuple[int, ...] | None = None
+    while end < len(body) and isinstance(other := body[end], Call):
+        before = body[end - 1]
+        assert isinstance(before, Call)
+        counted_on = tuple(getattr(other.facts, name) - getattr(before.facts, name) for name in NUMBERS)
+        step = counted_on if step is None else step
+        same = (first.function, first.claims, first.stream, first.facts.phase, first.facts.of)
+        if (
+            other.function,
+            other.claims,
+            other.stream,
+            other.facts.phase,
+            other.facts.of,
+        ) != same or counted_on != step:
+            break
+        end += 1
+    return end
