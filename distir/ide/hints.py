@@ -23,6 +23,7 @@ from distir.ide.hover_ops import run, signature_here
 from distir.ide.hover_values import about_value, shown_for
 from distir.ide.instances import View
 from distir.ide.markdown import block, code, items, paragraphs
+from distir.ide.repeated import repeated
 from distir.ide.staleness import MARK
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, Function, Part, Site, TensorType, Type, types
 from distir.ops import Value, type_of
@@ -42,6 +43,9 @@ MANY_DIGITS = 3
 """Where the first start in a function takes so many digits more than others do, those after it are counted from it."""
 
 NO_LIMIT = 1 << 30
+
+MOST_TIMES = 1_000
+"""Of statements that are done more often, the time is shown all together."""
 
 PARAMETER = -1
 """In the place of a statement's number: a parameter of the function."""
@@ -177,7 +181,9 @@ def _statements(view: View, written: FunctionSyntax, start: int, end: int, wante
             room = most
         found = fitted(list(_of_statement(view, written, index, wanted, times)), room)
         room -= sum(len(hint.label) for hint in found)
-        yield from placed(found, text, partial(_after_first, view, written, index), wanted.columns)
+        laid = placed(found, text, partial(_after_first, view, written, index), wanted.columns)
+        each = _each_time(view, written, index, wanted.columns) if wanted.times else []
+        yield from sorted([*laid, *each], key=lambda hint: hint.offset)
         previous_end = last
         index += 1
 
@@ -221,6 +227,24 @@ def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints
         yield Hint(
             end, f"{word} {sign}{show_seconds(waited)}", "wait", function.name, index, 0, 1, (f"{word}{ELIDED}",)
         )
+
+
+def _each_time(view: View, written: FunctionSyntax, index: int, columns: int) -> list[Hint]:
+    """The times of several statements that are written as one: of each, all times together."""
+    inner = repeated(view.document.program.syntax, written, index)
+    text = view.document.program.source.text
+    found: list[Hint] = []
+    for one in inner if len(inner) > 1 and inner[0].times <= MOST_TIMES else ():
+        moments = [moment for i in one.indices if (moment := view.moment(one.function, i)) is not None]
+        if moments:
+            seconds = f"{MARK if view.is_stale else '+'}{show_seconds(sum(moment.seconds for moment in moments))}"
+            label = f"{seconds} in {one.times}"
+            end = one.span.end
+            line = text.rfind("\n", 0, end) + 1
+            if columns and end - line + len(label) > columns and (results := text.find(" = ", one.span.start, end)) > 0:
+                end = results
+            found.append(Hint(end, label, "time", one.function.name, one.index, 0, 1, (f"{seconds}{ELIDED}",)))
+    return found
 
 
 def _placements(view: View, function: Function, index: int, statement: Apply | Call, end: int) -> Iterator[Hint]:

@@ -57,6 +57,8 @@ def about(view: View, target: Target) -> str | None:
             return about_value(view, function, target.name, target.before)
         case "function":
             return about_function(view, target.name, (function, target.index) if target.index is not None else None)
+        case "op" if target.repeated is not None:
+            return about_op(view, target.repeated.function, target.repeated.index)
         case "op" if target.index is not None:
             return about_op(view, function, target.index)
         case "device":
@@ -66,7 +68,7 @@ def about(view: View, target: Target) -> str | None:
         case "fact":
             return about_fact(target.name)
         case "attribute" if target.index is not None:
-            statement = function.body[target.index]
+            statement = function.body[target.index] if target.repeated is None else target.repeated.statement
             return about_attribute(statement, target.name) if isinstance(statement, Apply) else None
         case "stream" if target.index is not None:
             return about_stream(view, function, target.index, target.name)

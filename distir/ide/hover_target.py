@@ -10,7 +10,8 @@ from typing import Literal
 
 from distir.diagnostics import Span
 from distir.ide.mentions import callee_number
-from distir.ir import Apply, results
+from distir.ide.repeated import Repeated, repeated_at
+from distir.ir import Apply, Call, Statement, results
 from distir.ir.facts import FACTS, PHASES
 from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
@@ -35,6 +36,8 @@ class Target:
     written: FunctionSyntax
     index: int | None
     before: int = 0
+    repeated: Repeated | None = None
+    """Of an op or an attribute in a counted statement: what is done each time."""
 
 
 def target_at(syntax: Syntax, offset: int) -> Target | None:
@@ -50,11 +53,13 @@ def target_at(syntax: Syntax, offset: int) -> Target | None:
     number, span = _word(piece, offset - whole.start)
     if number is None:
         return None
-    kind = _kind(piece, number, written, index)
+    statement = written.function.body[index] if index is not None and index < len(written.function.body) else None
+    inner = repeated_at(syntax, written, index, offset) if index is not None and isinstance(statement, Call) else None
+    kind = _kind(piece, number, statement if inner is None else inner.statement, index is None)
     token = piece.tokens[number]
     place = Span(whole.start + span[0], whole.start + span[1])
     if kind not in ("value", "function", "device"):
-        return Target(kind, token, place, written, index)
+        return Target(kind, token, place, written, index, repeated=inner)
     if kind == "device":
         return Target(kind, token.lstrip("D"), place, written, index)
     name = first_name(token.lstrip("%@"))
@@ -93,7 +98,7 @@ def _word(piece: Words, offset: int) -> tuple[int | None, tuple[int, int]]:
     return ended
 
 
-def _kind(piece: Words, number: int, written: FunctionSyntax, index: int | None) -> TargetKind:
+def _kind(piece: Words, number: int, statement: Statement | None, is_head: bool) -> TargetKind:
     match piece.kinds[number]:
         case "VALUE":
             return "value"
@@ -105,9 +110,8 @@ def _kind(piece: Words, number: int, written: FunctionSyntax, index: int | None)
         return "device"
     if number and piece.kinds[number - 1] == ON:
         return "stream"
-    if _is_fact(piece, number, index is None):
+    if _is_fact(piece, number, is_head):
         return "mark" if piece.tokens[number] == KERNEL else "fact"
-    statement = written.function.body[index] if index is not None and index < len(written.function.body) else None
     following = piece.kinds[number + 1] if number + 1 < len(piece.kinds) else ""
     is_argument = "(" in piece.kinds[:number] or "[" in piece.kinds[:number]
     if isinstance(statement, Apply):

@@ -10,7 +10,7 @@ from distir.ide.compact import in_full
 from distir.ide.hover_dims import DimensionOrigin, origin
 from distir.ide.instances import View
 from distir.ide.markdown import block, code, counted, items, line_link, listed, paragraphs
-from distir.ide.mentions import last_mentioned
+from distir.ide.mentions import last_mentioned, mentions_in
 from distir.ide.trail import defining_statement
 from distir.ir import HOST, Apply, Broken, Call, Dense, Function, Param, SymbolicDim, TensorType, TupleType, dims, types
 from distir.ir.counted import called
@@ -148,7 +148,7 @@ def _made(view: View, function: Function, index: int | None) -> str:
 def _used(view: View, function: Function, name: str, made: int | None) -> str:
     syntax = view.document.program.syntax
     last = last_mentioned(syntax, syntax.by_name[function.name], name)
-    if last is None or last == made:
+    if last is None or (last == made and mentions_in(syntax, syntax.by_name[function.name], name, last) == 1):
         return "never used"
     return f"last used by {_statement(view, function, last)}"
 

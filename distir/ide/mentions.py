@@ -145,6 +145,11 @@ def last_mentioned(syntax: Syntax, function: FunctionSyntax, name: str) -> int |
     return next((m.index for m in found), None)
 
 
+def mentions_in(syntax: Syntax, function: FunctionSyntax, name: str, index: int) -> int:
+    """How often a statement mentions a value, its definition included."""
+    return sum(1 for _ in _mentions(syntax, "%", name, function.statement(index), function))
+
+
 def functions_mentioned(syntax: Syntax, name: str) -> list[Mention]:
     """The occurrences of a function's name in the text: its heads and calls."""
     return list(_mentions(syntax, "@", name, Span(0, len(syntax.source.text)), None))

@@ -334,7 +334,7 @@ def _counts(word: str, before: str) -> bool:
     """Whether a word is one of a counted statement: behind a number, between two values, or at the beginning."""
     last = before.rstrip()[-1:]
     counts = (word == TIMES_WORD and last.isdigit()) or (word == THEN_WORD and not last)
-    return counts or (word == REPEAT_WORD and (not last or last == "}"))
+    return counts or (word == REPEAT_WORD and not last)
 
 
 _SLOW = re.compile(rf"(%{NAME})|(//[^\n]*|/\*[\s\S]*?(?:\*/|$))|{_WORD.pattern}")

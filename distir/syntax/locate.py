@@ -47,6 +47,16 @@ def locate(
     return _placed(source, found, spelling, whole, site.part or Part("all"), within) or whole
 
 
+def statements_in(source: Source, found: FunctionSyntax, index: int) -> list[Span]:
+    """Where the statements stand that are written as statement `index`."""
+    whole = found.statement(index)
+    read = _reading(words_of(source, found, whole), False, None)
+    if not isinstance(read.node, Node):
+        return []
+    spans = (read.piece.span(node.first, node.last) for node in _statements(read.node))
+    return [Span(whole.start + span.start, whole.start + span.end) for span in spans]
+
+
 def _placed(
     source: Source,
     function: FunctionSyntax,

@@ -32,20 +32,43 @@ func @main(
 """
 
 
-def test_every_query_answers_everywhere():
-    for offset in range(0, len(TEXT), 3):
-        every_query(opened(TEXT), Span(offset, offset))
-    view = viewed(TEXT)
-    for offset in range(len(TEXT)):
+BLOCK = TEXT.replace(
+    "  %y, [%s",
+    """  repeat 4 times {
+    %a = Concat[axis = 0]([%w_{1..4}], %x) {optimizer, of = [%w_{1..4}]} // why
+    %t = Transpose[perm = [1, 0]](%a)
+    _ = MatMul(%t, %a)
+  }
+  %y, [%s""",
+)
+
+
+@pytest.mark.parametrize("text", [TEXT, BLOCK])
+def test_every_query_answers_everywhere(text):
+    for offset in range(0, len(text), 3):
+        every_query(opened(text), Span(offset, offset))
+    view = viewed(text)
+    for offset in range(len(text)):
         hover(view, offset)
 
 
-def said(words, number=0):
+def test_what_is_done_each_time_has_hovers_and_the_time_of_all_times():
+    assert "Transpose(Tensor[Float32, (8, 4), 1]) ->" in said("Transpose", text=BLOCK)
+    assert "attribute `perm` of `Transpose`" in said("perm", text=BLOCK)
+    assert "last used by 3 statements 4 times, [line 12]" in said("%a = ", text=BLOCK)
+    lines = drawn(BLOCK, hints(viewed(BLOCK), Span(0, len(BLOCK)), Hints())).splitlines()
+    (row,) = (line for line in lines if "Transpose" in line)
+    assert "%t⟦: f32[4,8]@1⟧" in row
+    assert row.endswith("⟦+4.01us in 4⟧")
+    assert any(line.startswith("  }⟦+12.0us @0s⟧") for line in lines)
+
+
+def said(words, number=0, text=TEXT):
     """The hover on the first of the words that is from the given occurrence on."""
     at = -1
     for _ in range(number + 1):
-        at = TEXT.index(words, at + 1)
-    return hover(viewed(TEXT), at + 1).markdown
+        at = text.index(words, at + 1)
+    return hover(viewed(text), at + 1).markdown
 
 
 def test_hover_tells_of_each_call_and_of_all():

@@ -329,9 +329,9 @@ BAD_COUNTED_CALL = code(
     "DIR121",
     "bad-counted-call",
     """
-A counted call, `@f(…) 4 times`, calls a function several times, one call after the other. What does not say what each
-call is given is refused: a list that has more or fewer items than there are calls; an operand `%x then %y` where `%y`
-is no result of the statement; an item that a later call makes; facts that do not count on evenly.
+A counted statement, `@f(…) 4 times` or `repeat 4 times { … }`, is done several times, one time after the other. What
+does not say what is given each time is refused: a list that has more or fewer items; an operand `%x then %y` where `%y`
+is no result of the statement; an item that is made later; facts that do not count on evenly.
 
 ```dir
 func @layer(%x: Tensor[Float32, (4, 4), 1], %w: Tensor[Float32, (4, 4), 1]) {
