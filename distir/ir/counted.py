@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from distir.ir.core import (
     DISCARD,
@@ -61,9 +61,9 @@ Result = str | tuple[str, ...]
 class Each:
     """A statement of a counted one, with the caller's names.
 
-    `attrs`: those of an op; None where a function is called. `claims` are those of each time. `facts` are those of the
-    first time, `last` those of the last: numbers between them count on evenly. `of`: that fact for each time, where it
-    is not the same.
+    `attrs`: those of an op, `last_attrs` those of the last time where they differ; None where a function is called.
+    `claims` are those of each time. `facts` are those of the first time, `last` those of the last: numbers between them
+    count on evenly. `of`: that fact for each time, where it is not the same.
     """
 
     results: tuple[Result, ...]
@@ -75,17 +75,27 @@ class Each:
     facts: Facts = NO_FACTS
     last: Facts = NO_FACTS
     of: tuple[str, ...] = ()
+    last_attrs: Attributes | None = None
 
     def at(self, number: int, times: int) -> Facts:
         """The facts at one of several times, counted from 0."""
         found = between(self.facts, self.last or self.facts, number, times - 1) if self.last else self.facts
         return replace(found, of=self.of[number]) if self.of else found
 
-    def made(self, results: Sequence[str], args: Sequence[Item], facts: Facts) -> Repeatable:
+    def attrs_at(self, number: int, times: int) -> Attributes | None:
+        """The attributes at one of several times."""
+        if self.attrs is None or self.last_attrs is None:
+            return self.attrs
+        pairs = zip(self.attrs.items(), self.last_attrs.values(), strict=True)
+        return Attributes({name: _on(first, last, number, times - 1) for (name, first), last in pairs})
+
+    def made(
+        self, results: Sequence[str], args: Sequence[Item], attrs: Attributes | None, facts: Facts = NO_FACTS
+    ) -> Repeatable:
         """The statement at one time."""
-        if self.attrs is None:
+        if attrs is None:
             return Call(tuple(results), self.name, tuple(args), self.claims, self.stream, facts)
-        return Apply(tuple(results), self.name, tuple(args), self.attrs, self.claims, self.stream, facts)
+        return Apply(tuple(results), self.name, tuple(args), attrs, self.claims, self.stream, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,7 @@ def only_one(written: Each) -> Repeatable:
     """The statement that a counted one means that is done once."""
     firsts = [o.first if isinstance(o, Then) else o[0] if isinstance(o, tuple) else o for o in written.operands]
     results = [result[0] if isinstance(result, tuple) else result for result in written.results]
-    return written.made(results, firsts, written.at(0, 1))
+    return written.made(results, firsts, written.attrs, written.at(0, 1))
 
 
 def as_counted(call: Call, function: Function) -> Counted | None:
@@ -206,8 +216,18 @@ def _alike(one: Repeatable, other: Repeatable) -> bool:
 
 
 def does(statement: Repeatable) -> tuple[str, Attributes | None]:
-    """What a statement does: the op with its attributes, or the function with None."""
-    return (statement.op, statement.attrs) if isinstance(statement, Apply) else (statement.function, None)
+    """What a statement does: the op with its attributes, whose integers are left out, or the function with None."""
+    if isinstance(statement, Call):
+        return statement.function, None
+    if not statement.attrs:
+        return statement.op, statement.attrs
+    return statement.op, Attributes({k: 0 if type(v) is int else v for k, v in statement.attrs.items()})
+
+
+def integers(statement: Repeatable) -> list[int]:
+    """The integers among the attributes, which may count on, and the facts that are numbers."""
+    attrs = statement.attrs.values() if isinstance(statement, Apply) else ()
+    return [value for value in attrs if type(value) is int] + [getattr(statement.facts, name) for name in NUMBERS]
 
 
 def pattern(body: Sequence[Repeatable], period: int, returned: set[str]) -> Counted | None:
@@ -233,10 +253,26 @@ def pattern(body: Sequence[Repeatable], period: int, returned: set[str]) -> Coun
         operands = _operands(column, plain, before)
         if spread is None or operands is None:
             return None
-        name, attrs = does(column[0])
-        found.append(Each(tuple(given), name, operands, attrs, column[0].claims, column[0].stream, *spread))
+        (name, _), (attrs, last) = does(column[0]), (_attrs(column[0]), _attrs(column[-1]))
+        each = Each(tuple(given), name, operands, attrs, column[0].claims, column[0].stream, *spread)
+        each = each if last == attrs else replace(each, last_attrs=last)
+        if any(each.attrs_at(number, times) != _attrs(one) for number, one in enumerate(column)) or _falls(each):
+            return None
+        found.append(each)
         before.update(result for result in given if isinstance(result, str))
     return Counted(times, tuple(found))
+
+
+def _falls(each: Each) -> bool:
+    """Whether attributes count on through numbers that are less than 0, which no range has."""
+    if each.attrs is None or each.last_attrs is None:
+        return False
+    pairs = zip(each.attrs.values(), each.last_attrs.values(), strict=True)
+    return any(isinstance(n, int) and n < 0 for first, last in pairs if first != last for n in (first, last))
+
+
+def _attrs(statement: Repeatable) -> Attributes | None:
+    return statement.attrs if isinstance(statement, Apply) else None
 
 
 def _shown(results: Sequence[str], returned: set[str]) -> Result:
@@ -299,11 +335,12 @@ NUMBERS = ("stage", "microbatch", "layer")
 
 def between(first: Facts, last: Facts, number: int, steps: int) -> Facts:
     """The facts at time `number` of `steps` + 1, which count on evenly from those of the first to the last."""
-    counting = {
-        name: getattr(first, name) + (getattr(last, name) - getattr(first, name)) * number // max(1, steps)
-        for name in NUMBERS
-    }
-    return replace(first, **counting)
+    return replace(first, **{name: _on(getattr(first, name), getattr(last, name), number, steps) for name in NUMBERS})
+
+
+def _on(first: Any, last: Any, number: int, steps: int) -> Any:
+    """A number that counts on evenly from the first to the last; what is no number stays."""
+    return first + (last - first) * number // max(1, steps) if type(first) is int else first
 
 
 class _Writing:
@@ -350,7 +387,7 @@ class _Writing:
             for number, each in enumerate(statements):
                 results = [self.named.get((place + k, time), DISCARD) for k in range(len(each.results))]
                 args = [column[time] for column in columns[number]]
-                body.append(each.made(results, args, relative[number][time]))
+                body.append(each.made(results, args, each.attrs_at(time, times), relative[number][time]))
                 place += len(each.results)
         outer = {inner: name for name, inner in self.inside.items()}
         given = [self.named[key] for key in sorted(self.named) if self.named[key] in outer]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from distir.ir.builder import FunctionBuilder
 from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Module, Statement, names, operands, results
-from distir.ir.counted import NUMBERS, Counted, Repeatable, as_call, counted, does, pattern
+from distir.ir.counted import NUMBERS, Counted, Repeatable, as_call, counted, does, integers, pattern
 
 LEAST = 4
 """How often something is done at least that `rolled` writes as a counted statement."""
@@ -185,7 +185,7 @@ class _Rolling:
         while index < len(body) and kinds[index] and kinds[index] == kinds[index - period]:
             one, other = body[index - period], body[index]
             assert isinstance(one, (Apply, Call)) and isinstance(other, (Apply, Call))  # noqa: PT018 (not a test)
-            step = tuple(getattr(other.facts, name) - getattr(one.facts, name) for name in NUMBERS)
+            step = tuple(n - m for m, n in zip(integers(one), integers(other), strict=True))
             if len(steps) < period:
                 steps.append(step)
             elif steps[(index - start) % period] != step:

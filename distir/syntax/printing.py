@@ -188,7 +188,7 @@ def _each(each: Each, times: str = "") -> str:
     facts = _facts(each.facts, each.last or each.facts)
     facts += [f"of = [{_names(each.of)}]"] if each.of else []
     stated = f" {{{', '.join(facts)}}}" if facts else ""
-    does = f"@{each.name}" if each.attrs is None else f"{each.name}{_attributes(each.attrs)}"
+    does = f"@{each.name}" if each.attrs is None else f"{each.name}{_attributes(each.attrs, each.last_attrs)}"
     done = f"{does}({operands}){times}{_stream(each.stream)}{stated}"
     return f"{results} = {done}" if results else done
 
@@ -232,10 +232,15 @@ def _results(names: Sequence[str], claims: Sequence[Type | None]) -> str:
     return f"{', '.join(parts)} = "
 
 
-def _attributes(attrs: Attributes) -> str:
+def _attributes(attrs: Attributes, last: Attributes | None = None) -> str:
+    """Attributes as they are written; `last`: those of the last of several times."""
     if not attrs:
         return ""
-    return f"[{', '.join(f'{name} = {print_literal(value)}' for name, value in attrs.items())}]"
+    written = [
+        f"{name} = {print_literal(value)}" + ("" if last is None or last[name] == value else f"..{last[name]}")
+        for name, value in attrs.items()
+    ]
+    return f"[{', '.join(written)}]"
 
 
 def _stream(name: str) -> str:

@@ -77,6 +77,7 @@ class WrittenStatement:
             (any(isinstance(arg, Then) for arg in self.operation.args), "an operand with `then`", 1),
             (bool(self.last), "a range of facts", 4),
             (bool(self.of), "a list behind `of`", 4),
+            (counts_on(self.operation.attrs), "a range of numbers", 1),
         ):
             if found:
                 raise Fault(codes.BAD_COUNTED_CALL, f"{what} belongs to a statement with `times`", hint, child)
@@ -164,13 +165,18 @@ def facts(parts: list[Any]) -> tuple[Facts, Facts, tuple[str, ...]]:
     return _stated(firsts), _stated(lasts), tuple(of)
 
 
-def number_range(parts: list[Any]) -> _Range:
+def number_range(parts: list[Any]) -> NumberRange:
     first, _, last = parts[0].partition("..")
-    return _Range((int(first), int(last)))
+    return NumberRange((int(first), int(last)))
 
 
-class _Range(tuple[int, int]):
+class NumberRange(tuple[int, int]):
     """The numbers of the first and the last of several times."""
+
+
+def counts_on(attrs: Attributes | None) -> bool:
+    """Whether attributes are not the same each time."""
+    return attrs is not None and any(isinstance(value, NumberRange) for value in attrs.values())
 
 
 class _Listed(tuple[str, ...]):
@@ -178,7 +184,7 @@ class _Listed(tuple[str, ...]):
 
 
 def _end_of(value: Any, end: int) -> Any:
-    return value[end] if isinstance(value, _Range) else value
+    return value[end] if isinstance(value, NumberRange) else value
 
 
 def _stated(keywords: Sequence[Keyword], beside: str = "") -> Facts:
@@ -211,7 +217,7 @@ def _wrong(fact: str, value: object) -> tuple[str, str | None] | None:
     if fact == "of":
         known = isinstance(value, _Value)
         return None if known else ("`of` names a parameter", "write its name, as in `of = %w`")
-    if isinstance(value, _Range):
+    if isinstance(value, NumberRange):
         return "a range of numbers belongs to a statement with `times`", f"write one number: `{fact} = {value[0]}`"
     if fact in FACTS:
         fits = type(value) is int and value > 0

@@ -15,7 +15,7 @@ from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Facts, Function, Li
 from distir.ir.counted import NUMBERS, Counted, Each, Item, Operand, Result, Then, as_call, only_one
 from distir.syntax.fault import Fault, placed
 from distir.syntax.ranges import is_range, names_of, width
-from distir.syntax.reading import WrittenBlock, WrittenStatement
+from distir.syntax.reading import NumberRange, WrittenBlock, WrittenStatement
 
 Spelling = Callable[[str, tuple[Arg, ...], Attributes], tuple[tuple[Arg, ...], Attributes]]
 """From an op's name, arguments and attributes as written to the canonical ones.
@@ -149,6 +149,17 @@ class _Spreading:
         return replace(facts, of=one_name(self.names[int(facts.of)])) if facts.of else facts
 
 
+def _at_end(attrs: Attributes, end: int) -> Attributes:
+    """The attributes of the first or the last time."""
+    return Attributes({name: value[end] if isinstance(value, NumberRange) else value for name, value in attrs.items()})
+
+
+def _spelled(
+    spelling: Spelling | None, op: str, args: tuple[Arg, ...], attrs: Attributes
+) -> tuple[tuple[Arg, ...], Attributes]:
+    return (args, attrs) if spelling is None else spelling(op, args, attrs)
+
+
 class _Counting:
     """The statements of a counted one, with their names. Raises Fault for what does not fit."""
 
@@ -262,7 +273,14 @@ class _Counting:
         given: tuple[Arg, ...] = tuple(
             o if isinstance(o, Literal) else DISCARD if o == DISCARD else str(n) for n, o in enumerate(each.operands)
         )
-        args, attrs = (given, attrs) if spelling is None else spelling(each.name, given, attrs)
+        last_attrs = attrs
+        args, attrs = _spelled(spelling, each.name, given, _at_end(attrs, 0))
+        _, last_attrs = _spelled(spelling, each.name, given, _at_end(last_attrs, 1))
+        for first, last in zip(attrs.values(), last_attrs.values(), strict=True):
+            if type(first) is int and type(last) is int and (last - first) % max(1, self.times - 1):
+                message = f"`{first}..{last}` does not count on evenly over {self.times} times"
+                hint = "from the first time to the last, each number is as much more, or less, than the one before"
+                raise placed(Fault(codes.BAD_COUNTED_CALL, message, hint), places.whole)
         operands: list[Operand] = []
         for arg in args:
             if isinstance(arg, tuple):
@@ -270,7 +288,9 @@ class _Counting:
                 hint = "put the op into a function, and call that several times"
                 raise placed(Fault(codes.BAD_COUNTED_CALL, message, hint), places.whole)
             operands.append(each.operands[int(arg)] if isinstance(arg, str) and arg else arg)
-        return replace(each, operands=tuple(operands), attrs=attrs)
+        return replace(
+            each, operands=tuple(operands), attrs=attrs, last_attrs=last_attrs if last_attrs != attrs else None
+        )
 
     def _fits(self, found: int, has: str, items: str, tokens: tuple[int, int]) -> None:
         if found != self.times:

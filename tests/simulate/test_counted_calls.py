@@ -10,7 +10,7 @@ from thorough import most_programs
 
 import distir
 from distir.analysis.program import read
-from distir.ir import Apply, Call, Facts, Function, Literal, Module, Param, Return, TensorType
+from distir.ir import Apply, Attributes, Call, Facts, Function, Literal, Module, Param, Return, TensorType
 from distir.ir.counted import times_in
 from distir.ir.rolling import LEAST, rolled, unrolled
 from distir.ir.types import UNKNOWN
@@ -74,12 +74,11 @@ def blocks(draw):
     layer = Function(
         "layer", (Param("a", UNKNOWN), Param("b", UNKNOWN)), (Apply(("c",), "Add", ("a", "b")), Return(("c", "a")))
     )
-    kinds, sources = ["same", "each", "now", "carried", "lagging"], range(period)
-    does = [draw(st.sampled_from(["Add", "Mul", "Relu", "MatMul", "@layer"])) for _ in range(period)]
-    given_by = [
-        [(draw(st.sampled_from(kinds)), draw(st.sampled_from(sources))) for _ in range(1 if op == "Relu" else 2)]
-        for op in does
-    ]
+    kinds, ops = ["same", "each", "now", "carried", "lagging"], ["Add", "Mul", "Relu", "MatMul", "@layer"]
+    does = [draw(st.sampled_from(ops + ["Send"] * (number > 0))) for number in range(period)]
+    sources = [number for number, op in enumerate(does) if op != "Send"]
+    arity = [1 if op in ("Relu", "Send") else 2 for op in does]
+    given_by = [[(draw(st.sampled_from(kinds)), draw(st.sampled_from(sources))) for _ in range(n)] for n in arity]
     inputs, body = [], []
 
     def taken(hint):
@@ -103,17 +102,13 @@ def blocks(draw):
                 else:
                     args.append(f"r{source}_{at}")
             stated, step = facts[j]
-            stated = Facts(
-                stated.phase,
-                stated.stage,
-                0,
-                stated.layer and stated.layer + step * i,
-                taken(f"w{j}.{i}") if draw(st.just(stated.phase == "optimizer")) else "",
-            )
+            of = taken(f"w{j}.{i}") if stated.phase == "optimizer" else ""
+            stated = Facts(stated.phase, stated.stage, 0, stated.layer and stated.layer + step * i, of)
             if op == "@layer":
                 body.append(Call((f"r{j}_{i}", f"t{j}_{i}"), "layer", tuple(args), facts=stated))
             else:
-                body.append(Apply((f"r{j}_{i}",), op, tuple(args), facts=stated))
+                attrs = {"device": 2 + i if j % 2 else 7 - i} if op == "Send" else {}
+                body.append(Apply((f"r{j}_{i}",), op, tuple(args), Attributes(attrs), facts=stated))
     every = draw(st.booleans())
     shown = [f"r{j}_{i}" for j in range(period) for i in range(times) if every or draw(st.integers(0, 2)) == 0]
     main = Function("main", tuple(Param(name, T) for name in inputs), (*body, Return(tuple(shown))))
@@ -138,16 +133,16 @@ def test_it_means_its_calls(module):
 @quick
 def test_a_block_means_its_statements(module):
     short = rolled(module)
-    means_the_same(module, short)
+    means_the_same(module, short, "dgx-h100")
     assert len(unrolled(short).functions["main"].body) == len(module.functions["main"].body)
 
 
-def means_the_same(module, short):
+def means_the_same(module, short, machine=MACHINE):
     assert not [d for d in distir.check(short) if d.severity == "error"]
     for back in (short, unrolled(short)):
         for one, other in zip(values(module), values(back), strict=True):
             assert np.array_equal(one, other)
-        was, now = simulate(module, MACHINE), simulate(back, MACHINE)
+        was, now = simulate(module, machine), simulate(back, machine)
         assert now.latency_s == was.latency_s
         assert {d: use.peak_memory_bytes for d, use in now.devices.items()} == {
             d: use.peak_memory_bytes for d, use in was.devices.items()
