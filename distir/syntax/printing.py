@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -86,13 +86,13 @@ def print_head(function: Function) -> str:
 def _ranges(params: Sequence[Param]) -> list[str]:
     """Parameters as they are written, those whose names count on together: in brackets where they are several."""
     lines: list[str] = []
-    said = [(param.name, (param.type, param.roles)) for param in params]
+    said = [(param.name, (param.type, _named_by(param, lambda behind: f"*{behind}"))) for param in params]
     index = 0
     while index < len(params):
         period, times = period_of(said, index)
         if times:
             together = [
-                print_param(replace(param, name=range_of(param.name, params[index + period + number].name, times)))
+                print_param(_as_range(param, range_of(param.name, params[index + period + number].name, times)))
                 for number, param in enumerate(params[index : index + period])
             ]
             lines.append(together[0] if period == 1 else f"[{BETWEEN.join(together)}]")
@@ -101,6 +101,20 @@ def _ranges(params: Sequence[Param]) -> list[str]:
             lines.append(print_param(params[index]))
             index += 1
     return lines
+
+
+def _as_range(param: Param, name: str) -> Param:
+    return replace(param, name=name, roles=_named_by(param, lambda behind: name[: len(name) - len(behind)]))
+
+
+def _named_by(param: Param, named: Callable[[str], str]) -> Attributes:
+    """The roles; one that names what the parameter's name begins with is `named` by what stands behind that."""
+    follows = {
+        role: named(param.name[len(value) :])
+        for role, value in param.roles.items()
+        if isinstance(value, str) and value and param.name.startswith(value)
+    }
+    return Attributes({**param.roles, **follows}) if follows else param.roles
 
 
 BETWEEN = f",\n{INDENT} "

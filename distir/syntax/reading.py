@@ -31,7 +31,7 @@ from distir.syntax import constants, numbers, types
 from distir.syntax.fault import Fault, meant
 from distir.syntax.grammar import Node
 from distir.syntax.numbers import INT64, large_list
-from distir.syntax.ranges import names_of
+from distir.syntax.ranges import is_range, names_of, width
 from distir.syntax.tokens import KERNEL
 
 
@@ -239,20 +239,37 @@ def param(parts: list[Any]) -> Param:
 def params(parts: list[Param | tuple[Param, ...]]) -> tuple[Param, ...]:
     found: list[Param] = []
     for part in parts:
-        found += [replace(part, name=n) for n in names_of(part.name)] if isinstance(part, Param) else part
+        found += _written_out(part) if isinstance(part, Param) else part
     return tuple(found)
+
+
+def _written_out(param: Param) -> list[Param]:
+    """The parameters that one is written for; what names another parameter in its roles counts on, too."""
+    written = names_of(param.name)
+    if len(written) == 1:
+        return [replace(param, name=written[0])]
+    named = {
+        role: names_of(value)
+        for role, value in param.roles.items()
+        if isinstance(value, str) and is_range(value) and width(value) == len(written)
+    }
+    roles = [
+        Attributes({**param.roles, **{role: names[n] for role, names in named.items()}}) for n in range(len(written))
+    ]
+    return [
+        replace(param, name=name, roles=own if named else param.roles) for name, own in zip(written, roles, strict=True)
+    ]
 
 
 def param_group(parts: list[Param]) -> tuple[Param, ...]:
     """The parameters of a group: all with the first number of their ranges, then all with the next one."""
-    columns = [names_of(param.name) for param in parts]
+    columns = [_written_out(param) for param in parts]
     for number, column in enumerate(columns):
         if len(column) != len(columns[0]) or len(column) == 1:
             message = "the names in brackets are ranges that are equally long"
             hint = "brackets hold parameters that count on together: `[%w_{1..4}: T, %b_{1..4}: T]`"
             raise Fault(codes.BAD_COUNTED_CALL, message, hint, number)
-    rows = zip(*columns, strict=True)
-    return tuple(replace(param, name=name) for row in rows for param, name in zip(parts, row, strict=True))
+    return tuple(param for row in zip(*columns, strict=True) for param in row)
 
 
 def role(parts: list[Any]) -> Keyword:

@@ -7,7 +7,7 @@ from thorough import most_examples
 
 from distir.files import limits
 from distir.ir import Param
-from distir.syntax import parse, print_module
+from distir.syntax import format, parse, print_module  # noqa: A004
 from distir.syntax.fault import Fault
 from distir.syntax.ranges import means, names_of, shortened, width
 
@@ -105,3 +105,14 @@ def test_a_range_means_its_names_and_no_others(names, number):
         meant = names_of(written)
         others = {*names, f"a{number}", f"a_1.{number}.w", f"b.0.{number}_3", f"a0{number}"}
         assert {name for name in others if means(written, name)} == others & set(meant)
+
+
+def test_a_parameter_that_another_is_named_by_counts_on_with_it():
+    text = "func @f(\n  %w_{1..4}: Tensor[Float32, (4, 4), 1] {param},\n"
+    text += '  %w_{1..4}.master: Tensor[Float32, (4, 4), 1] {state, initial = "w_{1..4}"}\n) {\n  return %w_1\n}\n'
+    syntax = parse(text)
+    assert not syntax.diagnostics
+    params = syntax.module.functions["f"].params
+    assert [param.roles["initial"] for param in params[4:]] == ["w_1", "w_2", "w_3", "w_4"]
+    assert print_module(syntax.module) == text
+    assert format(syntax) == text
