@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Union, cast
+from typing import TYPE_CHECKING, TypeGuard, Union, cast
 
 from distir.files.reading import beside
-from distir.syntax.tokens import END
+from distir.syntax.tokens import END, IDENT, INT, ON, REPEAT, THEN, VALUE
 
 if TYPE_CHECKING:  # lark is imported when something is parsed: not every command does
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lark import Lark, Token, Tree
@@ -57,7 +57,7 @@ def shape(rule: str, kinds: Kinds) -> Node | Unexpected:
     """The tree of a sequence of kinds under a start rule: `line`, `head`, `type`, `literal` or `example`."""
     found = _shapes.get((rule, kinds))
     if found is None:
-        made = _parse(rule, kinds)
+        made = _made(rule, kinds)
         if isinstance(made, Unexpected):
             return made
         if len(kinds) > _LONGEST:
@@ -99,6 +99,120 @@ def _terminals() -> dict[str, str]:
 @cache
 def _kinds_of_terminals() -> dict[str, str]:
     return {name: kind for kind, name in _terminals().items()} | {"$END": END}
+
+
+def _made(rule: str, kinds: Kinds) -> Node | Unexpected:
+    if rule != "line":
+        return _parse(rule, kinds)
+    if kinds[:1] == (REPEAT,):
+        return _block(kinds)
+    listed = _Listed(kinds)
+    return listed.expanded(shape(rule, listed.short)) if listed.counts else _parse(rule, kinds)
+
+
+class _Listed:
+    """A sequence of kinds in which lists of values are one value each: there are few such sequences."""
+
+    LEAST = 4
+    """So many values at least are one."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        short: list[str] = []
+        self.counts: dict[int, int] = {}
+        """By index of a value that is several: how many."""
+        self.places: list[int] = []
+        """By index: that of the token, or the first one, in the whole sequence."""
+        index = 0
+        while index < len(kinds):
+            count = self._values(kinds, index)
+            if count >= self.LEAST:
+                self.counts[len(short)] = count
+            else:
+                count = 1
+            self.places.append(index)
+            short.append(kinds[index])
+            index += 2 * count - 1
+        self.places.append(len(kinds))
+        self.short: Kinds = tuple(short)
+
+    @staticmethod
+    def _values(kinds: Kinds, start: int) -> int:
+        """How many values are listed from one on, each of them a whole item."""
+        if kinds[start] != VALUE or (start and kinds[start - 1] in (THEN, "=")):
+            return 0
+        end = start
+        while end + 2 < len(kinds) and kinds[end + 1] == "," and kinds[end + 2] == VALUE:
+            end += 2
+        is_whole = end + 1 >= len(kinds) or kinds[end + 1] in (",", ")", "]", "=")
+        return (end - start) // 2 + is_whole
+
+    def expanded(self, found: Node | Unexpected) -> Node | Unexpected:
+        """The tree of the whole sequence."""
+        if isinstance(found, Unexpected):
+            return Unexpected(self.places[found.index], found.expected)
+        return self._node(found)
+
+    def _node(self, node: Node) -> Node:
+        children: list[Child] = []
+        for child in node.children:
+            if isinstance(child, int):
+                children += self._tokens(child)
+            elif child is None:
+                children.append(None)
+            elif child.first == child.last and child.first in self.counts and child.rule in ("value", "result"):
+                rest = child.children[1:]
+                children += [Node(child.rule, (at, *rest), at, at) for at in self._tokens(child.first)]
+            else:
+                children.append(self._node(child))
+        last = node.last if node.last < node.first else self._tokens(node.last)[-1]
+        return Node(node.rule, tuple(children), self.places[node.first], last)
+
+    def _tokens(self, index: int) -> list[int]:
+        """The tokens of the whole sequence that one is."""
+        first = self.places[index]
+        return [first + 2 * number for number in range(self.counts.get(index, 1))]
+
+
+def _block(kinds: Kinds) -> Node | Unexpected:
+    """The tree of a block: that of each of its statements, which other blocks may have, too."""
+    opened = kinds.index("{") + 1 if "{" in kinds else 0
+    head = _parse("line", (*kinds[:opened], IDENT, "(", ")", "}")) if opened and kinds[-1:] == ("}",) else None
+    statements = list(_statements(kinds, opened)) if isinstance(head, Node) else []
+    made = [shape("line", kinds[first:end]) for first, end in statements]
+    nodes = [_moved(node, first) for node, (first, _) in zip(made, statements, strict=True) if _is_statement(node)]
+    if not nodes or len(nodes) != len(made) or not isinstance(head, Node):
+        return _parse("line", kinds)
+    return Node(head.rule, (*head.children[:2], *nodes), 0, len(kinds) - 1)
+
+
+def _statements(kinds: Kinds, start: int) -> Iterator[tuple[int, int]]:
+    """Where the statements of a block begin and end: behind their operands, a stream and facts."""
+    first, index, last = start, start, len(kinds) - 1
+    depth = 0
+    while index < last:
+        depth += (kinds[index] in "([{") - (kinds[index] in ")]}")
+        ends = depth == 0 and kinds[index] in (")", "}")
+        index += 1
+        if ends and kinds[index] == ON:
+            index += 2
+        if ends and kinds[index] not in ("{", INT, "-"):
+            yield first, index
+            first = index
+    if first < last:
+        yield first, last
+
+
+def _is_statement(node: Node | Unexpected) -> TypeGuard[Node]:
+    return isinstance(node, Node) and node.rule == "statement"
+
+
+def _moved(node: Node, by: int) -> Node:
+    """The tree of tokens that come later."""
+    children = tuple(
+        _moved(child, by) if isinstance(child, Node) else None if child is None else child + by
+        for child in node.children
+    )
+    return Node(node.rule, children, node.first + by, node.last + by)
 
 
 def _parse(rule: str, kinds: Kinds) -> Node | Unexpected:

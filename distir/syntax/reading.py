@@ -6,8 +6,7 @@ that finds something wrong raises `Fault`, which `evaluate` places. Knows neithe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -69,8 +68,8 @@ class WrittenStatement:
     of: tuple[str, ...] = ()
     times: int | None = None
 
-    def alone(self) -> WrittenStatement:
-        """The statement itself, which stands in no block and is not counted. Raises Fault for what only those have."""
+    def out_of_place(self) -> Fault | None:
+        """What only counted statements, and those in blocks, have, as an error in another one; None if there is nothing."""
         hint = "write how often it is done behind it: `%y, [%r_{1..4}] = @f(%x then %y) 4 times`"
         for found, what, child in (
             (any(isinstance(result, tuple) for result in self.results), "a list of results", 0),
@@ -80,8 +79,8 @@ class WrittenStatement:
             (counts_on(self.operation.attrs), "a range of numbers", 1),
         ):
             if found:
-                raise Fault(codes.BAD_COUNTED_CALL, f"{what} belongs to a statement with `times`", hint, child)
-        return self
+                return Fault(codes.BAD_COUNTED_CALL, f"{what} belongs to a statement with `times`", hint, child)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +110,15 @@ def evaluate(node: Node, tokens: Sequence[str]) -> Any:
             children.append(tokens[child])
         else:
             children.append(None if child is None else evaluate(child, tokens))
-    with placing(node):
-        return RULES[node.rule](children)
-
-
-@contextmanager
-def placing(node: Node) -> Generator[None]:
-    """Place what is wrong at a part of a tree."""
     try:
-        yield
+        return RULES[node.rule](children)
     except Fault as fault:
-        _place(fault, node)
+        place(fault, node)
         raise
 
 
-def _place(fault: Fault, node: Node) -> None:
+def place(fault: Fault, node: Node) -> None:
+    """Place what is wrong at a part of a tree."""
     if fault.first >= 0:
         return
     part = node if fault.child is None else node.children[fault.child]

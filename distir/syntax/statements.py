@@ -16,7 +16,7 @@ from distir.syntax.fault import Fault
 from distir.syntax.grammar import Child, Node, Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
 from distir.syntax.ranges import is_range, readable_names, width
-from distir.syntax.reading import WrittenStatement, evaluate, placing
+from distir.syntax.reading import WrittenStatement, evaluate, place
 from distir.syntax.spreading import Abbreviated, Places, Spelling, spread
 from distir.syntax.tokens import REPEAT, TIMES, TOKEN, VALUE, kinds, spans
 
@@ -85,9 +85,9 @@ def statement(
         return problem(node, piece.tokens, piece.kinds)
     try:
         made = evaluate(node, numbered(piece))
-        if isinstance(made, WrittenStatement) and made.times is None:
-            with placing(node):
-                made.alone()
+        if isinstance(made, WrittenStatement) and made.times is None and (fault := made.out_of_place()) is not None:
+            place(fault, node)
+            raise fault
         if TIMES in piece.kinds or any(map(is_range, piece.names)):
             return _spread(made, node, piece, spelling, most)
         return canonical(made, spelling) if isinstance(made, WrittenStatement) else Return(made)
