@@ -69,7 +69,7 @@ class WrittenStatement:
     times: int | None = None
 
     def out_of_place(self) -> Fault | None:
-        """What only counted statements, and those in blocks, have, as an error in another one; None if there is nothing."""
+        """What only counted statements have, and those in blocks, as an error in others; None if there is nothing."""
         hint = "write how often it is done behind it: `%y, [%r_{1..4}] = @f(%x then %y) 4 times`"
         for found, what, child in (
             (any(isinstance(result, tuple) for result in self.results), "a list of results", 0),
