@@ -134,7 +134,18 @@ def as_counted(call: Call, function: Function) -> Counted | None:
         facts, last = (one.within(call.facts) for one in (each.facts, each.last or each.facts))
         statements.append(replace(_renamed(each, outer), facts=facts, last=last if last != facts else NO_FACTS))
     found = Counted(pattern.times, tuple(statements))
-    return found if as_call(found) == (call, function) else None
+    return found if _is_plain(found, call, function) or as_call(found) == (call, function) else None
+
+
+def _is_plain(written: Counted, call: Call, function: Function) -> bool:
+    """Whether a statement surely means a call: its values have names of their own, and its facts are the call's."""
+    known = [*call.args, *call.results]
+    if not all(isinstance(name, str) and name for name in known) or len(set(known)) != len(known):
+        return False
+    facts, relative = _facts(written)
+    each = zip(*relative, strict=True)
+    body = (statement.facts for statement in function.body[:-1] if isinstance(statement, (Apply, Call)))
+    return facts == call.facts and [one for row in each for one in row] == list(body)
 
 
 def times_in(function: Function) -> int:
@@ -380,7 +391,7 @@ class _Writing:
             columns.append([self._column(place + number, operand) for number, operand in enumerate(each.operands)])
             place += len(each.operands)
             self.before.update(result for result in each.results if isinstance(result, str))
-        facts, relative = self._facts()
+        facts, relative = _facts(self.written)
         body: list[Statement] = []
         for time in range(times):
             place = 0
@@ -393,9 +404,8 @@ class _Writing:
         given = [self.named[key] for key in sorted(self.named) if self.named[key] in outer]
         body.append(Return(tuple(given)))
         params = tuple(Param(name, UNKNOWN) for name in self.params.values())
-        content = (params, tuple(body))
-        digest = zlib.crc32(repr(content).encode())
-        function = Function(f"{statements[0].name}_x{times}_{digest:08x}", *content)
+        name = f"{statements[0].name}_x{times}_{_digest(params, body):08x}"
+        function = Function(name, params, tuple(body))
         results = tuple(outer[name] for name in given)
         return Call(results, function.name, tuple(self.params), facts=facts), function
 
@@ -421,20 +431,34 @@ class _Writing:
             return item
         return self.inside.get(item) or self.params.setdefault(item, hint)
 
-    def _facts(self) -> tuple[Facts, list[list[Facts]]]:
-        """The facts of the call, and those of each statement each time, whose numbers count on from there."""
-        statements, times = self.written.statements, self.times
-        each = [[one.at(time, times) for time in range(times)] for one in statements]
-        known = [facts for row in each for facts in row]
-        outer = Facts(
-            _common(facts.phase for facts in known) or "",
-            _common(facts.stage for facts in known) or 0,
-            min(facts.microbatch for facts in known),
-            min(facts.layer for facts in known),
-            _common(facts.of for facts in known) or "",
-        )
-        counts = {name: len({getattr(facts, name) for facts in known}) > 1 for name in ("microbatch", "layer")}
-        return outer, [[_relative(facts, outer, counts) for facts in row] for row in each]
+
+def _facts(written: Counted) -> tuple[Facts, list[list[Facts]]]:
+    """The facts of the call, and those of each statement each time, whose numbers count on from there."""
+    times = written.times
+    each = [[one.at(time, times) for time in range(times)] for one in written.statements]
+    known = [facts for row in each for facts in row]
+    outer = Facts(
+        _common(facts.phase for facts in known) or "",
+        _common(facts.stage for facts in known) or 0,
+        min(facts.microbatch for facts in known),
+        min(facts.layer for facts in known),
+        _common(facts.of for facts in known) or "",
+    )
+    counts = {name: len({getattr(facts, name) for facts in known}) > 1 for name in ("microbatch", "layer")}
+    return outer, [[_relative(facts, outer, counts) for facts in row] for row in each]
+
+
+def _digest(params: Sequence[Param], body: Sequence[Statement]) -> int:
+    """A number that says what a function does, in each process the same."""
+    content: list[object] = [[param.name for param in params]]
+    for one in body:
+        if isinstance(one, (Apply, Call)):
+            facts = one.facts
+            stated = (facts.phase, facts.stage, facts.microbatch, facts.layer, facts.of) if facts else ()
+            content.append((one.results, _attrs(one), one.args, does(one)[0], one.claims, one.stream, stated))
+        elif isinstance(one, Return):
+            content.append(one.args)
+    return zlib.crc32(repr(content).encode())
 
 
 T = TypeVar("T")

@@ -118,7 +118,7 @@ def rolled(module: Module) -> Module:
         if function.kernel or counted(function) is not None:
             functions.append(function)
             continue
-        body, new = _Rolling(function, module).done()
+        body, new = _Rolling(function).done()
         for each in new:
             if each.name not in module.functions and made.setdefault(each.name, each) is each:
                 functions.append(each)
@@ -129,12 +129,14 @@ def rolled(module: Module) -> Module:
 class _Rolling:
     """The body of a function in which runs of statements become counted ones."""
 
-    def __init__(self, function: Function, module: Module) -> None:
-        self.body, self.module = function.body, module
+    def __init__(self, function: Function) -> None:
+        self.body = function.body
         self.used = {name: index for index, statement in enumerate(self.body) for name in names(operands(statement))}
         """By value: the last statement that uses it."""
         self.kinds = _kinds(self.body)
         self.following = _following(self.kinds)
+        self.integers: dict[int, list[int]] = {}
+        """By statement: the numbers in it that may count on."""
 
     def done(self) -> tuple[tuple[Statement, ...], list[Function]]:
         """The body, and the counted functions that it calls."""
@@ -143,9 +145,9 @@ class _Rolling:
         index = tried = 0
         while index < len(self.body):
             found = self._calls(index)
-            if found is None and index >= tried:
-                found = self._block(index)
-                tried = index + self.following[index] if found is None and self._repeats(index) else index
+            if found is None and index >= tried and (times := self._times(index)):
+                found = self._counted(index, index + times * self.following[index], self.following[index])
+                tried = index + self.following[index]
             if found is None:
                 body.append(self.body[index])
                 index += 1
@@ -160,38 +162,33 @@ class _Rolling:
         end = _run(self.body, start)
         return self._counted(start, end, 1) if end - start >= LEAST else None
 
-    def _block(self, start: int) -> tuple[Call, Function, int] | None:
-        """What is repeated from a statement on, with values whose names count on."""
-        period = self.following[start]
-        if not period:
-            return None
-        times = (self._end(start, period) - start) // period
-        written = period + 2 * (period > 1)
-        if times < LEAST or period * times - written < SAVED:
-            return None
-        return self._counted(start, start + period * times, period)
-
-    def _repeats(self, start: int) -> bool:
-        period = self.following[start]
-        return bool(period) and (self._end(start, period) - start) // period >= LEAST
-
-    def _end(self, start: int, period: int) -> int:
-        """Where statements end that repeat those before them, with facts that count on; `start` where none do."""
-        body, kinds = self.body, self.kinds
-        if start + 2 * period > len(body):
-            return start
-        steps: list[tuple[int, ...]] = []
-        index = start + period
-        while index < len(body) and kinds[index] and kinds[index] == kinds[index - period]:
-            one, other = body[index - period], body[index]
-            assert isinstance(one, (Apply, Call)) and isinstance(other, (Apply, Call))  # noqa: PT018 (not a test)
-            step = tuple(n - m for m, n in zip(integers(one), integers(other), strict=True))
-            if len(steps) < period:
-                steps.append(step)
-            elif steps[(index - start) % period] != step:
-                break
+    def _times(self, start: int) -> int:
+        """How often statements are repeated from one on, with names that count on; 0 where it saves too little."""
+        period, kinds = self.following[start], self.kinds
+        first = kinds[start : start + period]
+        if not period or 0 in first or first != kinds[start + period : start + 2 * period]:
+            return 0
+        steps = [self._step(index, period) for index in range(start + period, start + 2 * period)]
+        index = start + 2 * period
+        while (
+            index < len(kinds)
+            and kinds[index] == kinds[index - period]
+            and self._step(index, period) == steps[(index - start) % period]
+        ):
             index += 1
-        return index
+        times = (index - start) // period
+        saved = period * (times - 1) - 2 * (period > 1)
+        return times if times >= LEAST and saved >= SAVED else 0
+
+    def _step(self, index: int, period: int) -> list[int]:
+        """By how much the numbers of a statement are more than those of the one a period before."""
+        return [n - m for m, n in zip(self._integers(index - period), self._integers(index), strict=True)]
+
+    def _integers(self, index: int) -> list[int]:
+        if index not in self.integers:
+            statement = self.body[index]
+            self.integers[index] = integers(statement) if isinstance(statement, (Apply, Call)) else []
+        return self.integers[index]
 
     def _counted(self, start: int, end: int, period: int) -> tuple[Call, Function, int] | None:
         body = [s for s in self.body[start:end] if isinstance(s, (Apply, Call))]
