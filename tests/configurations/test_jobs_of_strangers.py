@@ -3,6 +3,7 @@
 import pytest
 
 from distir.configurations import FORMATS, ConfigurationError, Supplied, answer, program_of
+from distir.configurations.jobs import BesideFile
 from distir.configurations.models import of_flavor, of_name
 from distir.models.catalogue import program
 
@@ -463,3 +464,91 @@ def test_a_model_of_a_fork_is_likened_to_published_ones_of_its_size():
     with pytest.raises(ConfigurationError) as refused:
         read(TOML.format("llama3", "32B"), "torchtitan", gpus=8)
     assert refused.value.help.endswith("name one that is like it with `--model`, such as `qwen3-32b`")
+
+
+# In the forms of torchtitan/models/*/__init__.py of torchtitan 0.2.2; of PiyushDatta/torchtitan_moe, commit a168680a
+# (9.7B); LambdaLabsML/torchtitan, 27287b46 (opt-30B-A3B); muchanem/weightshared_torchtitan, 0cb0534c (40M).
+FLAVORS_OF_FORKS = """
+EXPERTS = MoEArgs(num_experts=64, num_shared_experts=2, top_k=6, score_func="softmax", route_norm=False)
+
+llama3_configs = {
+    "debugmodel": TransformerModelArgs(dim=256, n_layers=6, n_heads=16, vocab_size=2048, rope_theta=500000),
+    "8B": TransformerModelArgs(
+        dim=4096, n_layers=32, n_heads=32, n_kv_heads=8, ffn_dim_multiplier=1.3, multiple_of=1024, rope_theta=500000
+    ),
+    "40M": TransformerModelArgs(
+        dim=512, n_layers=12, n_heads=16, n_kv_heads=8, ffn_dim_multiplier=1.5, vocab_size=151936, tying=True
+    ),
+}
+llama2_configs = {"debugmodel": ModelArgs(dim=256, n_layers=8, n_heads=16, vocab_size=-1)}
+llama2_configs["20B"] = ModelArgs(dim=6144, n_layers=44, n_heads=48)
+qwen3_args = {
+    "8B": Qwen3ModelArgs(dim=4096, n_layers=36, n_heads=32, hidden_dim=12288, rope_theta=1000000),
+    "opt-30B-A3B": Qwen3ModelArgs(
+        dim=4096, n_layers=24, n_heads=8, n_kv_heads=4, qk_norm=False, hidden_dim=6144, moe_enabled=True,
+        moe_args=MoEArgs(num_experts=128, num_shared_experts=0, top_k=8, score_func="softmax", route_norm=True),
+    ),
+}
+deepseekv3_args = {
+    "9.7B": DeepSeekV3ModelArgs(dim=1264, inter_dim=6870, moe_inter_dim=1408, moe_args=EXPERTS, attn_type="flex"),
+}
+llama4_args = {
+    "17bx16e": TransformerModelArgs(
+        dim=5120, n_layers=48, n_heads=40, n_kv_heads=8, ffn_dim_multiplier=1.2, multiple_of=2048, rope_theta=500000,
+        moe_args=MoEArgs(num_experts=16), interleave_moe_layer_step=1,
+    ),
+}
+"""
+
+
+def of_fork(name, flavor):
+    job = f'[model]\nname = "{name}"\nflavor = "{flavor}"\n[training]\nseq_len = 4096\n'
+    return read(job, "torchtitan", gpus=8, beside=BesideFile("flavors.py", FLAVORS_OF_FORKS))
+
+
+@pytest.mark.parametrize("flavor", [("llama3", "8B"), ("qwen3", "8B"), ("llama4", "17bx16e")])
+def test_a_flavor_as_torchtitan_defines_it_is_the_model_of_that_name(flavor):
+    assert of_fork(*flavor).job.model == of_flavor(*flavor)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "flavor", "sizes"),
+    [
+        ("llama2", "20B", {"layers": 44, "width": 6144, "heads": 48, "ffn": 16384, "vocabulary": 32000}),
+        ("llama2", "debugmodel", {"layers": 8, "ffn": 768, "vocabulary": 32000}),
+        ("bit_byte_llama3", "40M", {"layers": 12, "width": 512, "kv_heads": 8, "ffn": 2048, "vocabulary": 151936}),
+        ("qwen3", "opt-30B-A3B", {"layers": 24, "width": 4096, "heads": 8, "experts": 128, "head_norm": False}),
+        ("deepseek_v3", "9.7B", {"width": 1264, "ffn": 6870, "experts": 64, "shared_experts": 2, "dense_layers": 1}),
+    ],
+)
+def test_sizes_of_a_fork_are_those_of_the_file_that_defines_its_flavors(name, flavor, sizes):
+    found = of_fork(name, flavor).job
+    assert found.name == f"{name}-{flavor}"
+    assert {field: getattr(found.model, field) for field in sizes} == sizes
+
+
+def test_a_field_of_a_fork_that_is_not_simulated_is_named_with_its_line():
+    said = "flavors.py:10: `tying` is not simulated: the family `llama3` has no such option here"
+    assert said in texts(of_fork("llama3", "40M"))
+
+
+@pytest.mark.parametrize(
+    ("name", "flavor", "message", "help"),
+    [
+        ("llama3", "debugmodl", "no flavor `debugmodl`", "did you mean `debugmodel`?"),
+        ("qwen3_next", "8B", "`qwen3_next` is no model of a family whose sizes are read", "`--model`"),
+        ("llama3", "32B", "no flavor `32B`", "it defines debugmodel, 8B, 40M"),
+    ],
+)
+def test_what_a_file_of_flavors_does_not_define_is_refused(name, flavor, message, help):
+    with pytest.raises(ConfigurationError) as refused:
+        of_fork(name, flavor)
+    assert message in refused.value.message
+    assert help in refused.value.help
+
+
+def test_a_flavor_of_a_fork_is_asked_for_by_the_options_that_say_it():
+    with pytest.raises(ConfigurationError) as refused:
+        read('[model]\nname = "llama3"\nflavor = "32B"\n', "torchtitan", gpus=8)
+    assert "`--with`" in refused.value.help
+    assert "`--model`" in refused.value.help
