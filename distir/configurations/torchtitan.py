@@ -231,7 +231,7 @@ def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
     if found[0].startswith("llama3.2"):
         options.note(f"`{name}` of flavor `{flavor}` is taken as {found[0]}", "model.flavor")
     if (plain := plain_flavor(flavor)) != flavor:
-        options.note(f"the attention of `{flavor}` is simulated as that of `{plain}`", "model.flavor")
+        options.note(f"the flavor `{flavor}` is simulated as `{plain}`", "model.flavor")
     if (variant := VARIANTS.fullmatch(name)) and variant["name"] != name and name != "llama":
         options.note(f"`{name}` is simulated as `{variant['name']}`, parallelised as that is", "model.name")
     return found

@@ -339,6 +339,13 @@ def test_a_model_of_a_hub_is_read():
     assert [of_name(name) for name in ("Qwen/Qwen3-4.5B", "x/Llama-3-80B", "deepseek-ai/DeepSeek-V3.2")] == [None] * 3
 
 
+@pytest.mark.parametrize("flavor", ["9.7B", "671B_debug", "20B", "mini"])
+def test_a_flavor_that_says_a_size_is_not_the_published_model_of_the_family(flavor):
+    """torchtitan-npu's `671B_debug` has 4 layers; PiyushDatta/torchtitan_moe has a `9.7B`."""
+    with pytest.raises(ConfigurationError, match=f"the model `deepseek_v3` of flavor `{flavor}` is not known here"):
+        read(TOML.format("deepseek_v3", flavor), "torchtitan", gpus=8)
+
+
 def test_the_parameters_of_llama_4_are_those_of_its_layers():
     """By hand: 48 layers, of Maverick every second with 128 experts."""
     for flavor, experts, routed in (("17bx16e", 16, 48), ("17bx128e", 128, 24)):
