@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from distir.configurations.models import DEEPSEEK_16B, UNPUBLISHED, plain_flavor, published_decoder
@@ -28,7 +29,7 @@ IDLE: Final = (
 """Fields that change next to nothing of a step, or that a job sets."""
 
 SIZES: Final = {"dim": 4096, "n_layers": 32, "n_heads": 32, "vocab_size": -1}
-LLAMA: Final = {**SIZES, "n_kv_heads": None, "multiple_of": 256, "ffn_dim_multiplier": None}
+LLAMA: Final = {**SIZES, "qk_norm": False, "n_kv_heads": None, "multiple_of": 256, "ffn_dim_multiplier": None}
 EXPERTS: Final = {
     "moe_args.num_experts": 8,
     "moe_args.num_shared_experts": 1,
@@ -140,7 +141,12 @@ def of_file(text: str, path: str, name: str, flavor: str) -> tuple[Decoder, Opti
         hint = f"did you mean `{near}`?" if near else f"it defines {', '.join(list(made)[:20]) or 'none'}"
         raise ConfigurationError(f'{path}: no flavor `{flavor}`, as in `{{"{flavor}": ModelArgs(dim=…)}}`', hint)
     settings = {n: setting for n, setting in flattened(found, constants_of(tree)) if _is_said(setting)}
-    known = Known(f"the family `{family}`", "torchtitan's ModelArgs", FAMILIES[family].fields, IDLE, IDLE)
+    fields = FAMILIES[family].fields
+    for field, setting in settings.items():
+        if "expert" in field and not (field in fields or any(fnmatchcase(field, idle) for idle in IDLE)):
+            message = f"{path}:{setting.line}: `{field}`: experts of a model of `{family}` are not read"
+            raise ConfigurationError(message, "name a model that is like it with `--model`")
+    known = Known(f"the family `{family}`", "torchtitan's ModelArgs", fields, IDLE, IDLE)
     options = Options(path, settings, known)
     return _decoder(options, FAMILIES[family]), options
 

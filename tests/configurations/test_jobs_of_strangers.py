@@ -487,6 +487,7 @@ llama3_configs = {
         dim=512, n_layers=12, n_heads=16, n_kv_heads=8, ffn_dim_multiplier=1.5, vocab_size=151936, tying=True
     ),
 }
+moe_llama3_configs = {"1B-7B": MoEModelArgs(dim=2048, n_layers=16, n_heads=16, n_routed_experts=64, qk_norm=True)}
 llama2_configs = {"debugmodel": ModelArgs(dim=256, n_layers=8, n_heads=16, vocab_size=-1)}
 llama2_configs["20B"] = ModelArgs(dim=6144, n_layers=44, n_heads=48)
 qwen3_args = {
@@ -545,6 +546,7 @@ def test_a_field_of_a_fork_that_is_not_simulated_is_named_with_its_line():
         ("llama3", "debugmodl", "no flavor `debugmodl`", "did you mean `debugmodel`?"),
         ("qwen3_next", "8B", "`qwen3_next` is no model of a family whose sizes are read", "`--model`"),
         ("llama3", "32B", "no flavor `32B`", "it defines debugmodel, 8B, 40M"),
+        ("MoEllama3", "1B-7B", "flavors.py:13: `n_routed_experts`: experts of a model of `llama3`", "`--model`"),
     ],
 )
 def test_what_a_file_of_flavors_does_not_define_is_refused(name, flavor, message, help):
