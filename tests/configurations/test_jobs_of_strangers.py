@@ -561,3 +561,27 @@ def test_a_flavor_of_a_fork_is_asked_for_by_the_options_that_say_it():
         read('[model]\nname = "llama3"\nflavor = "32B"\n', "torchtitan", gpus=8)
     assert "`--with`" in refused.value.help
     assert "`--model`" in refused.value.help
+
+
+# stark-sim/megatron-deepspeed-lock-clock, experiments/…/command.sh, commit b872e984; llm-jp/Megatron-DeepSpeed, commit
+# 4e727f8b; HYGON-AI/Megatron-LM-das, examples/qwen, commit 36650cc1.
+def test_words_of_forks_in_other_letters_and_their_launchers_options_are_read():
+    others = "--normalization rmsnorm --use-mpi --train-tokens 80 --lr-decay-tokens 8 --rank 0 --world-size 8"
+    found = read(f"python pretrain_gpt.py {SIZES} {VOCABULARY} {others}", gpus=8)
+    assert found.job.model == read(f"python pretrain_gpt.py {SIZES} {VOCABULARY}", gpus=8).job.model
+    assert found.notes == []
+
+
+# argonne-lcf/Megatron-DeepSpeed, train_aGPT_2B_sophiag_stage2.sh, commit 83fd5809; NVIDIA/Megatron-LM,
+# examples/deepseek_v3/train_deepseek_v3_slurm.sh, commit 56fc936f.
+@pytest.mark.parametrize(
+    "text",
+    [
+        'train() {\n  MICRO_BATCH=1 \\\n  bash "${PBS_O_WORKDIR}/train_alcf.sh" "$@"\n}\ntrain "$@"\n',
+        "srun bash -c 'docker run --rm --env A=$A \\\n $IMAGE /bin/bash -c \\\n \"TP=2 bash ./train_alcf.sh 2>&1\"'\n",
+    ],
+)
+def test_a_script_that_runs_another_one_names_it(text):
+    with pytest.raises(ConfigurationError, match="no command with options of Megatron-LM") as refused:
+        read(text)
+    assert "/train_alcf.sh`: import that, with the variables that this one sets as `--set" in refused.value.help
