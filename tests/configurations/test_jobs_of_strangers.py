@@ -585,3 +585,10 @@ def test_a_script_that_runs_another_one_names_it(text):
     with pytest.raises(ConfigurationError, match="no command with options of Megatron-LM") as refused:
         read(text)
     assert "/train_alcf.sh`: import that, with the variables that this one sets as `--set" in refused.value.help
+
+
+def test_an_optimizer_that_compresses_gradients_is_named():
+    """As in deepspeedai/DeepSpeedExamples, model_configs/llama/llama_70b_multi_node.json, commit d6b8036e."""
+    text = '{"train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "OneBitAdam"}, "bf16": {"enabled": true}}'
+    found = read(text, "deepspeed", gpus=8, name="llama2-7b", model=of_name("llama2-7b")[1], seq=4096)
+    assert "the gradients of `OneBitAdam` are exchanged whole here, as AdamW's" in texts(found)
