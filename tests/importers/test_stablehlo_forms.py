@@ -375,6 +375,26 @@ def test_a_region_for_one_device_is_the_program_of_a_representative(tmp_path, in
     assert "the program is that of one of 8 devices (data=2 · model=4)" in found.notes[0]
 
 
+def test_an_all_reduce_by_maximum_of_much_takes_as_long_as_one_by_sum(tmp_path):
+    """`jax.lax.pmax`: each device reduces a part of the others' operands, where it gathered them all."""
+    reduced = """  %2 = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>}> SUMMED : (tensor<4096x2048xf32>) -> tensor<4096x2048xf32>
+  sdy.return %2 : tensor<4096x2048xf32>"""
+    text = region(
+        reduced.replace("SUMMED", SUMMED),
+        "tensor<8192x2048xf32>",
+        '[{"data"}, {}]',
+        "return %0 : tensor<8192x2048xf32>",
+    )
+    text = text.replace("4x8xf32", "4096x2048xf32").replace("8x32xf32", "8192x8192xf32")
+    of_sum, of_maximum = (imported(tmp_path, text.replace("add", name)) for name in ("add", "maximum"))
+    assert statements(of_maximum) == [
+        ("GroupAlltoall", {"size": 8, "stride": 1}),
+        ("GroupAllgather", {"size": 8, "stride": 1, "axis": 0}),
+    ]
+    times = [distir.simulate(module, hardware="dgx-h100").latency_s for module in (of_sum, of_maximum)]
+    assert times[1] == pytest.approx(times[0], rel=0.35)
+
+
 def test_a_step_along_a_pipeline_gives_the_first_stage_zeros(tmp_path):
     shift = '  %2 = "stablehlo.collective_permute"(%1) <{source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [4, 5], [5, 6], [6, 7]]> : tensor<6x2xi64>}> : (tensor<4x16xf32>) -> tensor<4x16xf32>\n  sdy.return %2 : tensor<4x16xf32>'
     found = statements(imported(tmp_path, region(PRODUCT + shift)))
