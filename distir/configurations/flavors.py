@@ -133,8 +133,8 @@ def of_file(text: str, path: str, name: str, flavor: str) -> tuple[Decoder, Opti
     tree = parsed(text, path)
     family = _family(name, path)
     defined = list(_defined(tree))
-    own = next((found for words in (name, family, "") if (found := [one for one in defined if one.is_of(words)])), [])
-    made = {one.flavor: one.made for one in own}
+    own = [[one for one in defined if one.is_of(words)] for words in (name, family)]
+    made = {one.flavor: one.made for one in next(filter(None, own), defined)}
     found = made.get(flavor, made.get(plain_flavor(flavor)))
     if found is None:
         near = nearest(flavor, made)
@@ -170,20 +170,21 @@ class _Defined:
 
 def _defined(tree: ast.Module) -> Iterator[_Defined]:
     """What the tables of a file hold, as they are written, or set later: `table["8B"] = …`."""
+    pairs: list[tuple[str, ast.expr | None, ast.expr | None]] = []
+    tables: dict[int, str] = {}
     for node in ast.walk(tree):
-        if not isinstance(node, (ast.Assign, ast.AnnAssign)):
-            continue
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if isinstance(node.value, ast.Dict):
-                pairs = zip(node.value.keys, node.value.values, strict=True)
-                table = ast.unparse(target)
-            elif isinstance(target, ast.Subscript):
-                pairs, table = [(target.slice, node.value)], ast.unparse(target.value)
-            else:
-                continue
-            for key, value in pairs:
-                if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Call):
-                    yield _Defined(table, key.value, value)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                tables[id(node.value)] = ast.unparse(target)
+                if isinstance(target, ast.Subscript):
+                    pairs.append((ast.unparse(target.value), target.slice, node.value))
+    held = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+    inside = [
+        (tables.get(id(table), ""), *pair) for table in held for pair in zip(table.keys, table.values, strict=True)
+    ]
+    for table, key, value in [*inside, *pairs]:
+        if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Call):
+            yield _Defined(table, key.value, value)
 
 
 def _family(name: str, path: str) -> str:
