@@ -27,6 +27,9 @@ NAMES = (
 READ_ALONE = ("accelerate", "trainer")
 """Those that are not written."""
 
+BESIDE = (*READ_ALONE, "torchtitan", "torchtitan-python")
+"""Those that another file may say more of."""
+
 WRITTEN = tuple(name for name in NAMES if name not in READ_ALONE)
 
 CONFIGURATION = FileKind("a configuration", 4 << 20, "take out what configures no training")

@@ -92,7 +92,8 @@ def import_(
         typer.Option(
             "--with",
             metavar="FILE",
-            help="trainer, accelerate: the configuration of accelerate (YAML) or DeepSpeed (JSON) that it runs with.",
+            help="trainer, accelerate: the configuration of accelerate (YAML) or DeepSpeed (JSON) that it runs with."
+            " torchtitan: the Python file that defines its flavors.",
         ),
     ] = None,
     strict: Annotated[
@@ -125,7 +126,8 @@ def import_(
     (JSON), accelerate (YAML), trainer (a script on Hugging Face's Trainer, or its arguments as YAML or JSON) or fsdp2
     (as `distir export` writes it), one line says whether it fits on --hardware, and how fast it is; what is not
     simulated follows. What the file does not say is given beside it: --model, --seq, --gpus, --micro-batch,
-    --global-batch; --with adds what distributes a training loop. --output writes its program.
+    --global-batch; --with adds what distributes a training loop, or the sizes of a fork's model. --output writes its
+    program.
 
     A trace is a file that torch.profiler has written (.json, .json.gz), or a folder with one for each rank. Shows the
     time of steps, what is busy and idle, communication, and the longest ops; with --output OUT.csv, writes each op.
@@ -171,8 +173,9 @@ def import_(
             "global_batch": global_batch,
             "beside": beside,
         }
-        if beside is not None and kind not in configurations.READ_ALONE:
-            raise Refused("`--with` is for trainer and accelerate", "of others one file says all, or options do")
+        if beside is not None and kind not in configurations.BESIDE:
+            listed = ", ".join(configurations.BESIDE)
+            raise Refused(f"`--with` is for {listed}", "of others one file says all, or options do")
         if settings and kind not in ("megatron", "megatron-bridge", "nemo", "trainer", "torchtitan-python"):
             raise Refused("`--set` is for variables of scripts, and for models of transformers", "change the file")
         return configurations.import_job(kind, source, hardware, {**given, "variables": settings or ()}, out, strict)

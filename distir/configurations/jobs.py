@@ -89,7 +89,9 @@ def optimizer_of(options: Options, name: str) -> str:
     found = str(options.get(name) or "")
     if "muon" in found.lower():
         return "muon"
-    if found and "adam" not in found.lower():
+    if found.lower().startswith(("onebit", "zeroone")):
+        options.note(f"the gradients of `{found}` are exchanged whole here, as AdamW's", name)
+    elif found and "adam" not in found.lower():
         options.note(f"the optimizer `{found}` is simulated as AdamW", name)
     return ""
 

@@ -194,7 +194,9 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
     settings = _today(arguments.settings(found.words))
     if not settings:
         _ask(path, found, [word for word, _ in found.words], ())
-        raise ConfigurationError(f"{path}: no command with options, such as --tensor-model-parallel-size", None)
+    if not any(ARGUMENTS.has(name) for name in settings) and not ARGUMENTS.meant(settings):
+        message = f"{path}: no command with options of Megatron-LM, such as --tensor-model-parallel-size"
+        raise ConfigurationError(message, _of_other_script(text))
     if (kind := OTHERS.search(found.program.rpartition("/")[2])) is not None:
         program = found.program.rpartition("/")[2]
         hint = "scripts of decoders alone are read, such as those that run pretrain_gpt.py"
@@ -216,6 +218,17 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         if not skipped.options or not skipped.options.isdisjoint(effective):
             options.notes.append(Remark(skipped.text, skipped.line))
     return ReadJob(job_of(options, given), "megatron", options.rest())
+
+
+_OTHER_SCRIPT: Final = re.compile(r"""\b(?:(?:ba|z)?sh|sbatch|source)\s+["']?(?P<file>[^\s"';|&]+\.(?:sh|slurm))""")
+
+
+def _of_other_script(text: str) -> str | None:
+    """What to do about a script that runs another one, which has the command; None where it runs none."""
+    files = [found["file"] for found in _OTHER_SCRIPT.finditer(text)]
+    if not files:
+        return None
+    return f"it runs `{files[-1]}`: import that, with the variables that this one sets as `--set NAME=VALUE`"
 
 
 def _ask(path: str, found: arguments.CommandLine, values: Iterable[str], effective: Collection[str]) -> None:

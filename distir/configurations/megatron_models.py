@@ -147,9 +147,12 @@ def _vocabulary(options: Options, model: Decoder) -> int:
     known = of_these_sizes(model)
     found = known[1].vocabulary if known else 32000 if model.norm == "rms" else 50257
     why = f", as of {known[0]}" if known else ""
-    options.note(f"a vocabulary of {found} is assumed{why}; `--vocab-size` states it")
+    options.note(f"a vocabulary of {found} is assumed{why}; {STATED} states it")
     return found
 
+
+STATED: Final = "`--vocab-size` (of NeMo `model.override_vocab_size`, of Megatron-Bridge `model.vocab_size`)"
+"""The options that state a vocabulary."""
 
 TOKENIZERS: Final = ("tokenizer_model", "tokenizer_name_or_path", "tokenizer_path", "hf_tokenizer_path")
 """Options that name or place a tokenizer."""

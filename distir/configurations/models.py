@@ -163,12 +163,23 @@ def of_flavor(name: str, flavor: str) -> tuple[str, Decoder] | None:
 
 
 def of_name(name: str) -> tuple[str, Decoder] | None:
-    """The model that a name begins with, as on a hub: `meta-llama/Meta-Llama-3-8B-Instruct`; None for another one."""
-    plain = re.sub(r"^meta-", "", name.lower().rpartition("/")[2])
+    """The model of a repository such as `meta-llama/Llama-3.1-8B-Instruct`, by its own name; None for another one.
+
+    Beside the model, a name may say how it was trained, and in which form its weights are. A name that says more, such
+    as a size, is another model's.
+    """
+    own = name.strip("/").rpartition("/")[2].lower()
+    return _of_words(own) or _of_words(re.sub(r"(?<=\d)_(?=\d)", ".", own, count=1))  # `llama3_1`
+
+
+def _of_words(name: str) -> tuple[str, Decoder] | None:
+    plain = re.sub(r"[-_\s]", "", name)
+    for begin, same in SAME_SIZES.items():
+        plain = same + plain.removeprefix(begin) if plain.startswith(begin) else plain
     models = {**{n: m for n, m in PUBLISHED.items() if isinstance(m, Decoder)}, **dict(UNPUBLISHED.values()), **ALIASES}
     for known in sorted(models, key=len, reverse=True):
-        letters = r"[\W_]*".join(re.escape(char) for char in known if char.isalnum())
-        if re.match(rf"{letters}(?!\.?\d|[a-z])", plain):
+        short = known.replace("-", "")
+        if plain.startswith(short) and TRAINED.fullmatch(plain[len(short) :]):
             return known, models[known]
     return None
 
@@ -188,8 +199,8 @@ ALIASES: Final = {
 
 
 def plain_flavor(flavor: str) -> str:
-    """A flavor without what it says of its attention."""
-    return re.sub(r"_(?:(?:flex|varlen)(?:_attn)?|irope)$", "", flavor)
+    """A flavor without what it says of its attention, of adapters, and of how experts are balanced."""
+    return re.sub(r"_(?:(?:flex|varlen|sdpa)(?:_attn)?|irope|q?lora|llep)$", "", flavor)
 
 
 def flavor_of(published: str) -> tuple[str, str] | None:
@@ -200,23 +211,17 @@ def flavor_of(published: str) -> tuple[str, str] | None:
     return {model: flavor for flavor, model in FLAVORS.items()}.get(published.replace("llama3.1-", "llama3-"))
 
 
-SAME_SIZES: Final = {"llama3.3": "llama3.1", "metallama": "llama", "mistral7binstructv0.2": "mistral7b"}
+SAME_SIZES: Final = {
+    "llama3.3": "llama3.1",
+    "metallama": "llama",
+    "mistral7binstructv0.2": "mistral7b",
+    "qwen2.5coder": "qwen2.5",
+    "qwen2.5math": "qwen2.5",
+}
 """Beginnings of names of repositories that are those of models with the same sizes."""
 
 TRAINED: Final = re.compile(r"(?:instruct|chat|base|hf|it|pt|v0\.1|thinking|\d{4}|bnb|[48]bit|unsloth|gguf|bf16|fp8)*")
 """What names of repositories say of how a model was trained, and in which form its weights are."""
-
-
-def of_repository(name: str) -> tuple[str, Decoder] | None:
-    """The published model of a repository such as `meta-llama/Llama-3.1-8B-Instruct`, by its own name."""
-    plain = re.sub(r"[-_]", "", name.strip("/").rpartition("/")[2].lower())
-    for begin, same in SAME_SIZES.items():
-        plain = same + plain.removeprefix(begin) if plain.startswith(begin) else plain
-    for published, model in PUBLISHED.items():
-        short = published.replace("-", "")
-        if isinstance(model, Decoder) and plain.startswith(short) and TRAINED.fullmatch(plain[len(short) :]):
-            return published, model
-    return None
 
 
 def published_decoder(name: str) -> Decoder | None:

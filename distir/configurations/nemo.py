@@ -17,7 +17,7 @@ from distir.configurations import megatron, texts
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, optimizer_of
 from distir.configurations.known import listed, words
-from distir.configurations.models import of_repository
+from distir.configurations.models import of_name
 from distir.configurations.options import ConfigurationError, Known, Options, Setting, as_table
 
 Change = Callable[[Any], tuple[str, Any]]
@@ -53,7 +53,7 @@ def _synchronised(value: Any) -> tuple[str, Any]:
 
 def _vocabulary(value: Any) -> tuple[str, Any]:
     """The vocabulary of a tokenizer that is one of a published model."""
-    published = of_repository(str(value))
+    published = of_name(str(value))
     return "vocab_size", published[1].vocabulary if published else None
 
 

@@ -97,11 +97,16 @@ class Known:
         return {name: near for name in names if (near := self._meant(name, words))}
 
     def _meant(self, name: str, words: Collection[str]) -> str | None:
-        """What a name misspells: with its words mended, it is an option or begins one."""
+        """What a name misspells: with its words mended, it is an option, or half of one or more."""
         if name in self.other_names:
             return nearest(name, self.defaults)
         mended = _WORD.sub(lambda word: word[0] if word[0] in words else nearest(word[0], words) or word[0], name)
-        begun = (known for known in self.defaults if known == mended or known.startswith(f"{mended}_"))
+        most = 2 * len(_WORD.findall(mended))
+        begun = (
+            known
+            for known in self.defaults
+            if known == mended or (known.startswith(f"{mended}_") and len(_WORD.findall(known)) <= most)
+        )
         return next(begun, None) if mended != name else None
 
 
@@ -204,10 +209,12 @@ class Options:
                 raise self.wrong(self.line(name), message, hint)
 
     def word(self, name: str, words: Iterable[str]) -> str | None:
-        """One of several words, or None. Raises ConfigurationError."""
+        """One of several words, in whatever case, or None. Raises ConfigurationError."""
         words, found = tuple(words), self.get(name)
         if found is None or found in words:
             return found
+        if (same := {word.lower(): word for word in words}.get(str(found).lower())) is not None:
+            return same
         near = nearest(str(found), words)
         hint = f"did you mean `{near}`?" if near else f"expected one of {', '.join(words)}"
         raise self.wrong(self.line(name), f"`{name}` is `{found}`", hint)

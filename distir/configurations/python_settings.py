@@ -38,12 +38,7 @@ class PythonSettings:
 
 def of_python(text: str, path: str, chosen: str | None) -> PythonSettings:
     """The configuration that a function of a file makes: `chosen`, or the only one. Raises ConfigurationError."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as error:
-        raise ConfigurationError(f"{path}:{error.lineno or 1}: no Python: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError):
-        raise ConfigurationError(f"{path}: a value is too long or nested too deep") from None
+    tree = parsed(text, path)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     makers = [name for name, node in functions.items() if not name.startswith("_") and _makes_one(node, functions)]
     if chosen is not None and chosen not in functions:
@@ -57,16 +52,30 @@ def of_python(text: str, path: str, chosen: str | None) -> PythonSettings:
         hint = f"name one with `--set {CHOICE}=…`: {listed}"
         raise ConfigurationError(f"{path}: it has {len(makers)} configurations", hint)
     name = chosen or makers[0]
-    constants = {
+    reader = _Reader(path, functions, constants_of(tree))
+    settings = reader.result(functions[name], 0)
+    return PythonSettings(name, makers, settings, reader.notes, dict(_imported(tree)))
+
+
+def parsed(text: str, path: str) -> ast.Module:
+    """The statements of a file. Raises ConfigurationError."""
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise ConfigurationError(f"{path}:{error.lineno or 1}: no Python: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError):
+        raise ConfigurationError(f"{path}: a value is too long or nested too deep") from None
+
+
+def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
+    """What a file assigns to names outside of functions."""
+    return {
         target.id: node.value
         for node in tree.body
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    reader = _Reader(path, functions, constants)
-    settings = reader.result(functions[name], 0)
-    return PythonSettings(name, makers, settings, reader.notes, dict(_imported(tree)))
 
 
 def _makes_one(node: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef]) -> bool:
@@ -150,7 +159,7 @@ class _Reader:
     def _called(self, call: ast.Call, local: Mapping[str, ast.expr], depth: int) -> dict[str, Setting]:
         if isinstance(call.func, ast.Name) and call.func.id in self.functions:
             return dict(self.result(self.functions[call.func.id], depth + 1)) if depth < DEEPEST else {}
-        return dict(self._flat("", call, local, 0))
+        return dict(flattened(call, local))
 
     def _set(
         self,
@@ -167,26 +176,27 @@ class _Reader:
         settings = made[owner]
         for known in [known for known in settings if f"{known}.".startswith(f"{name}.")]:
             del settings[known]
-        settings.update(self._flat(name, value, local, depth))
+        settings.update(flattened(value, local, name, depth))
 
-    def _flat(
-        self, name: str, value: ast.expr, local: Mapping[str, ast.expr], depth: int
-    ) -> Iterator[tuple[str, Setting]]:
-        """The settings of a value: of the arguments of a call each by itself, and what is called."""
-        if isinstance(value, ast.Name) and value.id in local and depth < DEEPEST:
-            value = local[value.id]
-        if isinstance(value, ast.Call) and depth < DEEPEST:
-            made_by = ast.unparse(value.func).removesuffix(".Config").rpartition(".")[2]
-            if name:
-                yield f"{name}.{MADE_BY}", Setting(made_by, value.lineno)
-            for index, argument in enumerate(value.args):
-                yield from self._flat(f"{name}.{index}" if name else str(index), argument, local, depth + 1)
-            for keyword in value.keywords:
-                if keyword.arg is not None:
-                    inner = f"{name}.{keyword.arg}" if name else keyword.arg
-                    yield from self._flat(inner, keyword.value, local, depth + 1)
-        else:
-            yield name, Setting(_constant(value, local), value.lineno)
+
+def flattened(
+    value: ast.expr, local: Mapping[str, ast.expr], name: str = "", depth: int = 0
+) -> Iterator[tuple[str, Setting]]:
+    """The settings of a value: of the arguments of a call each by itself, and what is called."""
+    if isinstance(value, ast.Name) and value.id in local and depth < DEEPEST:
+        value = local[value.id]
+    if isinstance(value, ast.Call) and depth < DEEPEST:
+        made_by = ast.unparse(value.func).removesuffix(".Config").rpartition(".")[2]
+        if name:
+            yield f"{name}.{MADE_BY}", Setting(made_by, value.lineno)
+        for index, argument in enumerate(value.args):
+            yield from flattened(argument, local, f"{name}.{index}" if name else str(index), depth + 1)
+        for keyword in value.keywords:
+            if keyword.arg is not None:
+                inner = f"{name}.{keyword.arg}" if name else keyword.arg
+                yield from flattened(keyword.value, local, inner, depth + 1)
+    else:
+        yield name, Setting(_constant(value, local), value.lineno)
 
 
 def _constant(value: ast.expr, local: Mapping[str, ast.expr], depth: int = 0) -> Any:

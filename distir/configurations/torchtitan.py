@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from distir.configurations import texts
+from distir.configurations import flavors, texts
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import (
     MICRO_BATCH,
@@ -32,7 +32,7 @@ from distir.configurations.jobs import (
 )
 from distir.configurations.known import known
 from distir.configurations.models import FLAVORS, UNPUBLISHED, VARIANTS, flavor_of, of_flavor, of_name, plain_flavor
-from distir.configurations.options import Options, Setting, as_list, renamed
+from distir.configurations.options import Options, Remark, Setting, as_list, renamed
 from distir.models.decoder import Decoder
 from distir.models.published import PUBLISHED
 from distir.transform.pipeline import SCHEDULES
@@ -209,24 +209,29 @@ def _model(options: Options, given: Supplied) -> tuple[str, Decoder | None]:
     on_hub = options.get("hf_transformers.model") if name.startswith("transformers") else None
     if given.model is not None:
         return given.name, given.model
+    if given.beside is not None:
+        model, read = flavors.of_file(given.beside.text, given.beside.path, name, flavor)
+        options.notes += [Remark(note.shown(given.beside.path)) for note in read.rest()]
+        return f"{name}-{flavor}", model
     found = of_flavor(name, flavor)
     if found is None:
         named = (str(on_hub or ""), flavor, f"{name}-{flavor}", name if "/" in name else "")
-        found = next((model for text in named if text and (model := of_name(text)) is not None), None)
+        found = next((known for text in named if text and (known := of_name(text)) is not None), None)
         if found is not None:
             options.note(f"the model `{on_hub or f'{name} {flavor}'}` is taken as {found[0]}", "model.flavor")
             return found
-        flavors = [f for n, f in (*FLAVORS, *UNPUBLISHED) if n == name]
-        hint = f"flavors of {name} are {', '.join(flavors)}; " if flavors else ""
-        line = options.line("model.flavor" if flavors else "model.name")
+        others = [f for n, f in (*FLAVORS, *UNPUBLISHED) if n == name]
+        hint = f"flavors of {name} are {', '.join(others)}; " if others else ""
+        line = options.line("model.flavor" if others else "model.name")
         message = f"the model `{name}` of flavor `{flavor}` is not known here"
         sized = [known for known in PUBLISHED if known.endswith(f"-{flavor.lower()}")]
         like = f", such as `{sized[-1]}`" if sized else ""
-        raise options.wrong(line, message, f"{hint}name one that is like it with `--model`{like}")
+        of_file = "give the file that defines it (`torchtitan/models/…/__init__.py`) with `--with`"
+        raise options.wrong(line, message, f"{hint}{of_file}, or name one that is like it with `--model`{like}")
     if found[0].startswith("llama3.2"):
         options.note(f"`{name}` of flavor `{flavor}` is taken as {found[0]}", "model.flavor")
     if (plain := plain_flavor(flavor)) != flavor:
-        options.note(f"the attention of `{flavor}` is simulated as that of `{plain}`", "model.flavor")
+        options.note(f"the flavor `{flavor}` is simulated as `{plain}`", "model.flavor")
     if (variant := VARIANTS.fullmatch(name)) and variant["name"] != name and name != "llama":
         options.note(f"`{name}` is simulated as `{variant['name']}`, parallelised as that is", "model.name")
     return found

@@ -19,7 +19,7 @@ from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import MICRO_BATCH, ReadJob, Supplied, optimizer_of
 from distir.configurations.known import known, words
 from distir.configurations.launchers import ProcessCounts
-from distir.configurations.models import of_repository
+from distir.configurations.models import of_name
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting, as_list
 
 VERSION: Final = "transformers 5.24"
@@ -120,7 +120,7 @@ def _with_model(options: Options, settings: Mapping[str, Setting], given: Suppli
     if named is None or given.model is not None:
         return beside
     repository = str(settings[named].value)
-    published = of_repository(repository)
+    published = of_name(repository)
     if published is None:
         return replace(beside, name=repository)
     return replace(beside, name=published[0], model=published[1])

@@ -3,6 +3,7 @@
 import pytest
 
 from distir.configurations import FORMATS, ConfigurationError, Supplied, answer, program_of
+from distir.configurations.jobs import BesideFile
 from distir.configurations.models import of_flavor, of_name
 from distir.models.catalogue import program
 
@@ -338,6 +339,13 @@ def test_a_model_of_a_hub_is_read():
     assert [of_name(name) for name in ("Qwen/Qwen3-4.5B", "x/Llama-3-80B", "deepseek-ai/DeepSeek-V3.2")] == [None] * 3
 
 
+@pytest.mark.parametrize("flavor", ["9.7B", "671B_debug", "20B", "mini"])
+def test_a_flavor_that_says_a_size_is_not_the_published_model_of_the_family(flavor):
+    """torchtitan-npu's `671B_debug` has 4 layers; PiyushDatta/torchtitan_moe has a `9.7B`."""
+    with pytest.raises(ConfigurationError, match=f"the model `deepseek_v3` of flavor `{flavor}` is not known here"):
+        read(TOML.format("deepseek_v3", flavor), "torchtitan", gpus=8)
+
+
 def test_the_parameters_of_llama_4_are_those_of_its_layers():
     """By hand: 48 layers, of Maverick every second with 128 experts."""
     for flavor, experts, routed in (("17bx16e", 16, 48), ("17bx128e", 128, 24)):
@@ -463,3 +471,124 @@ def test_a_model_of_a_fork_is_likened_to_published_ones_of_its_size():
     with pytest.raises(ConfigurationError) as refused:
         read(TOML.format("llama3", "32B"), "torchtitan", gpus=8)
     assert refused.value.help.endswith("name one that is like it with `--model`, such as `qwen3-32b`")
+
+
+# In the forms of torchtitan/models/*/__init__.py of torchtitan 0.2.2; of PiyushDatta/torchtitan_moe, commit a168680a
+# (9.7B); LambdaLabsML/torchtitan, 27287b46 (opt-30B-A3B); muchanem/weightshared_torchtitan, 0cb0534c (40M).
+FLAVORS_OF_FORKS = """
+EXPERTS = MoEArgs(num_experts=64, num_shared_experts=2, top_k=6, score_func="softmax", route_norm=False)
+
+llama3_configs = {
+    "debugmodel": TransformerModelArgs(dim=256, n_layers=6, n_heads=16, vocab_size=2048, rope_theta=500000),
+    "8B": TransformerModelArgs(
+        dim=4096, n_layers=32, n_heads=32, n_kv_heads=8, ffn_dim_multiplier=1.3, multiple_of=1024, rope_theta=500000
+    ),
+    "40M": TransformerModelArgs(
+        dim=512, n_layers=12, n_heads=16, n_kv_heads=8, ffn_dim_multiplier=1.5, vocab_size=151936, tying=True
+    ),
+}
+moe_llama3_configs = {"1B-7B": MoEModelArgs(dim=2048, n_layers=16, n_heads=16, n_routed_experts=64, qk_norm=True)}
+llama2_configs = {"debugmodel": ModelArgs(dim=256, n_layers=8, n_heads=16, vocab_size=-1)}
+llama2_configs["20B"] = ModelArgs(dim=6144, n_layers=44, n_heads=48)
+qwen3_args = {
+    "8B": Qwen3ModelArgs(dim=4096, n_layers=36, n_heads=32, hidden_dim=12288, rope_theta=1000000),
+    "opt-30B-A3B": Qwen3ModelArgs(
+        dim=4096, n_layers=24, n_heads=8, n_kv_heads=4, qk_norm=False, hidden_dim=6144, moe_enabled=True,
+        moe_args=MoEArgs(num_experts=128, num_shared_experts=0, top_k=8, score_func="softmax", route_norm=True),
+    ),
+}
+deepseekv3_args = {
+    "9.7B": DeepSeekV3ModelArgs(dim=1264, inter_dim=6870, moe_inter_dim=1408, moe_args=EXPERTS, attn_type="flex"),
+}
+llama4_args = {
+    "17bx16e": TransformerModelArgs(
+        dim=5120, n_layers=48, n_heads=40, n_kv_heads=8, ffn_dim_multiplier=1.2, multiple_of=2048, rope_theta=500000,
+        moe_args=MoEArgs(num_experts=16), interleave_moe_layer_step=1,
+    ),
+}
+"""
+
+
+def of_fork(name, flavor):
+    job = f'[model]\nname = "{name}"\nflavor = "{flavor}"\n[training]\nseq_len = 4096\n'
+    return read(job, "torchtitan", gpus=8, beside=BesideFile("flavors.py", FLAVORS_OF_FORKS))
+
+
+@pytest.mark.parametrize("flavor", [("llama3", "8B"), ("qwen3", "8B"), ("llama4", "17bx16e")])
+def test_a_flavor_as_torchtitan_defines_it_is_the_model_of_that_name(flavor):
+    assert of_fork(*flavor).job.model == of_flavor(*flavor)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "flavor", "sizes"),
+    [
+        ("llama2", "20B", {"layers": 44, "width": 6144, "heads": 48, "ffn": 16384, "vocabulary": 32000}),
+        ("llama2", "debugmodel", {"layers": 8, "ffn": 768, "vocabulary": 32000}),
+        ("bit_byte_llama3", "40M", {"layers": 12, "width": 512, "kv_heads": 8, "ffn": 2048, "vocabulary": 151936}),
+        ("qwen3", "opt-30B-A3B", {"layers": 24, "width": 4096, "heads": 8, "experts": 128, "head_norm": False}),
+        ("deepseek_v3", "9.7B", {"width": 1264, "ffn": 6870, "experts": 64, "shared_experts": 2, "dense_layers": 1}),
+    ],
+)
+def test_sizes_of_a_fork_are_those_of_the_file_that_defines_its_flavors(name, flavor, sizes):
+    found = of_fork(name, flavor).job
+    assert found.name == f"{name}-{flavor}"
+    assert {field: getattr(found.model, field) for field in sizes} == sizes
+
+
+def test_a_field_of_a_fork_that_is_not_simulated_is_named_with_its_line():
+    said = "flavors.py:10: `tying` is not simulated: the family `llama3` has no such option here"
+    assert said in texts(of_fork("llama3", "40M"))
+
+
+@pytest.mark.parametrize(
+    ("name", "flavor", "message", "help"),
+    [
+        ("llama3", "debugmodl", "no flavor `debugmodl`", "did you mean `debugmodel`?"),
+        ("qwen3_next", "8B", "`qwen3_next` is no model of a family whose sizes are read", "`--model`"),
+        ("llama3", "32B", "no flavor `32B`", "it defines debugmodel, 8B, 40M"),
+        ("MoEllama3", "1B-7B", "flavors.py:13: `n_routed_experts`: experts of a model of `llama3`", "`--model`"),
+    ],
+)
+def test_what_a_file_of_flavors_does_not_define_is_refused(name, flavor, message, help):
+    with pytest.raises(ConfigurationError) as refused:
+        of_fork(name, flavor)
+    assert message in refused.value.message
+    assert help in refused.value.help
+
+
+def test_a_flavor_of_a_fork_is_asked_for_by_the_options_that_say_it():
+    with pytest.raises(ConfigurationError) as refused:
+        read('[model]\nname = "llama3"\nflavor = "32B"\n', "torchtitan", gpus=8)
+    assert "`--with`" in refused.value.help
+    assert "`--model`" in refused.value.help
+
+
+# stark-sim/megatron-deepspeed-lock-clock, experiments/…/command.sh, commit b872e984; llm-jp/Megatron-DeepSpeed, commit
+# 4e727f8b; HYGON-AI/Megatron-LM-das, examples/qwen, commit 36650cc1.
+def test_words_of_forks_in_other_letters_and_their_launchers_options_are_read():
+    others = "--normalization rmsnorm --use-mpi --train-tokens 80 --lr-decay-tokens 8 --rank 0 --world-size 8"
+    found = read(f"python pretrain_gpt.py {SIZES} {VOCABULARY} {others}", gpus=8)
+    assert found.job.model == read(f"python pretrain_gpt.py {SIZES} {VOCABULARY}", gpus=8).job.model
+    assert found.notes == []
+
+
+# argonne-lcf/Megatron-DeepSpeed, train_aGPT_2B_sophiag_stage2.sh, commit 83fd5809; NVIDIA/Megatron-LM,
+# examples/deepseek_v3/train_deepseek_v3_slurm.sh, commit 56fc936f.
+@pytest.mark.parametrize(
+    "text",
+    [
+        'train() {\n  MICRO_BATCH=1 \\\n  bash "${PBS_O_WORKDIR}/train_alcf.sh" "$@"\n}\ntrain "$@"\n',
+        "srun bash -c 'docker run --rm --env A=$A \\\n $IMAGE /bin/bash -c \\\n \"TP=2 bash ./train_alcf.sh 2>&1\"'\n",
+    ],
+)
+def test_a_script_that_runs_another_one_names_it(text):
+    with pytest.raises(ConfigurationError, match="no command with options of Megatron-LM") as refused:
+        read(text)
+    assert "/train_alcf.sh`: import that, with the variables that this one sets as `--set" in refused.value.help
+
+
+def test_an_optimizer_that_compresses_gradients_is_named():
+    """As in deepspeedai/DeepSpeedExamples, model_configs/llama/llama_70b_multi_node.json, commit d6b8036e."""
+    text = '{"train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "OneBitAdam"}, "bf16": {"enabled": true}}'
+    found = read(text, "deepspeed", gpus=8, name="llama2-7b", model=of_name("llama2-7b")[1], seq=4096)
+    assert "the gradients of `OneBitAdam` are exchanged whole here, as AdamW's" in texts(found)

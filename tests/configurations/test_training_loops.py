@@ -11,7 +11,7 @@ import pytest
 
 from distir.configurations import FORMATS, ConfigurationError, Supplied, program_of, read
 from distir.configurations.jobs import BesideFile
-from distir.configurations.models import of_repository
+from distir.configurations.models import of_name
 from distir.models import PUBLISHED
 from distir.validate.memory import parts_by_device
 from distir.validate.predictions import simulation_of
@@ -236,11 +236,13 @@ def test_a_misspelt_argument_is_refused_and_one_of_a_script_is_not():
         ("/models/Mixtral-8x7B-v0.1/", "mixtral-8x7b"),
         ("mistralai/Mistral-7B-v0.3", None),
         ("Qwen/Qwen3-VL-8B-Instruct", None),
-        ("meta-llama/Llama-3.2-1B", None),
+        ("meta-llama/Llama-3.2-1B", "llama3.2-1b"),
+        ("Qwen/Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", None),
     ],
 )
 def test_a_repository_is_a_published_model_where_its_sizes_are_the_same(repository, name):
-    found = of_repository(repository)
+    found = of_name(repository)
     assert (found and found[0]) == name
 
 

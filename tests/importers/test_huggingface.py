@@ -296,7 +296,8 @@ def test_a_softmax_in_wider_elements_is_not_rounded_first():
 
 
 def test_windows_caps_and_sinks_are_the_ops_own():
-    gemma, gpt = (import_torch(made(name, DECODERS[name]), (tokens(),)) for name in ("Gemma2", "GptOss"))
+    models = made("Gemma2", DECODERS["Gemma2"]), made("GptOss", DECODERS["GptOss"], 1)
+    gemma, gpt = (import_torch(model, (tokens(),), compare=False) for model in models)
     assert {s.attrs.get("window") for s in ops(gemma, "Attention")} == {4, None}
     assert all(s.attrs["softcap"] == 50 and s.attrs["is_causal"] for s in ops(gemma, "Attention"))
     assert all(len(s.args) == 5 for s in ops(gpt, "Attention"))
@@ -305,7 +306,7 @@ def test_windows_caps_and_sinks_are_the_ops_own():
 @pytest.mark.parametrize(("chunk", "masked"), [(4, True), (64, False)])
 def test_chunks_of_a_sequence_and_the_complex_numbers_that_turn_it(chunk, masked):
     """Llama 4, whose layers attend within chunks; one mask serves all sequences, none a sequence of one chunk."""
-    settings = {**DECODER, "num_hidden_layers": 2, "num_local_experts": 4, "intermediate_size_mlp": 96, "head_dim": 16}
+    settings = {**DECODER, "num_hidden_layers": 1, "num_local_experts": 4, "intermediate_size_mlp": 96, "head_dim": 16}
     torch.manual_seed(0)
     model = transformers.Llama4ForCausalLM(transformers.Llama4TextConfig(**settings, attention_chunk_size=chunk)).eval()
     imported = import_torch(model, (tokens(),), compare=False)
@@ -328,11 +329,11 @@ def test_deepseek_v2_as_published():
 
 
 def test_masks_and_labels_by_name():
-    model, ids = made("Llama", DECODER), tokens()
+    model, ids = made("Llama", DECODER, 1), tokens()
     mask = torch.ones_like(ids)
     mask[0, :3] = 0
     given = {"attention_mask": mask, "labels": ids}
-    imported = import_torch(model, (ids,), kwargs=given, dynamic_batch=True)
+    imported = import_torch(model, (ids,), kwargs=given, dynamic_batch=True, compare=False)
     with torch.no_grad():
         expected = model(ids, **given)
     found = computed(imported, ids, mask, ids)
@@ -388,24 +389,22 @@ def test_the_gradient_of_what_is_imported_with_the_loss_that_balances_experts():
 def test_keys_and_values_are_results_on_request():
     model, without = with_any_batch("Llama")
     assert len(without.functions["main"].returned) == 1
-    kept = import_torch(model, (tokens(),), cache=True)
+    kept = import_torch(model, (tokens(),), cache=True, compare=False)
     assert len(kept.functions["main"].returned) == 1 + 2 * 2
 
 
 def test_the_model_is_afterwards_as_it_was():
-    model = made("Mixtral", DECODERS["Mixtral"])
-    before = {**vars(model.config)}
-    import_torch(model, (tokens(),))
-    assert vars(model.config) == before
+    model, _ = with_any_batch("Mixtral")
+    assert vars(model.config) == vars(made("Mixtral", DECODERS["Mixtral"]).config)
 
 
 @pytest.mark.parametrize("name", ["Bert", *also("Llama", "Gemma2", "DeepseekV3")])
 def test_many_layers_come_in_by_the_first_ones_of_each_kind(name, monkeypatch):
     """The same program, in values and in its parameters, as with all layers exported."""
     model, ids = made(name, {**DECODERS.get(name, COMMON)}, layers=9 if ALL else 5), tokens()
-    few = import_torch(model, (ids,), dynamic_batch=True)
+    few = import_torch(model, (ids,), dynamic_batch=True, compare=False)
     monkeypatch.setattr(pytorch, "_of_few_layers", lambda *_: None)
-    all_layers = import_torch(model, (ids,), dynamic_batch=True)
+    all_layers = import_torch(model, (ids,), dynamic_batch=True, compare=False)
     assert few.functions["main"].params == all_layers.functions["main"].params
     assert [f.name for f in few] == [f.name for f in all_layers]
     stated = [[facts_of(s).layer for s in module.functions["main"].body] for module in (few, all_layers)]
@@ -419,10 +418,10 @@ def test_numbers_of_all_layers_in_a_configuration_set_none_apart(monkeypatch):
     """Llama 4 lists which layers have experts: all of them."""
     shown = []
     monkeypatch.setattr(pytorch, "stretched", lambda found, stacks, weights: shown.extend(stacks) or found)
-    model = made("Llama4", DECODERS["Llama4"], layers=12)
-    assert model.config.moe_layers == [*range(12)]
+    model = made("Llama4", {**DECODERS["Llama4"], "no_rope_layers": [1, 0] * 3}, layers=6)
+    assert model.config.moe_layers == [*range(6)]
     import_torch(model, (tokens(),), compare=False)
-    assert [(stack.kinds, stack.shown) for stack in shown] == [((0, 0, 0, 1) * 3, 8)]
+    assert [(stack.kinds, stack.shown) for stack in shown] == [((0, 1) * 3, 4)]
 
 
 def test_a_model_that_looks_at_its_own_layers_is_exported_whole():
@@ -504,9 +503,9 @@ TINY = {"vocab_size": 96, "hidden_size": 64, "num_attention_heads": 4, "intermed
 
 def test_a_setting_without_a_value_means_what_it_does_in_other_families():
     """The default configuration of Nemotron leaves the number of key heads open, which its model does not take."""
-    program = import_hf("nemotron", False, Shape(sequence=8, layers=1, settings=TINY))
+    heads = {**TINY, "num_key_value_heads": 4}
+    program, heads = (import_hf("nemotron", False, Shape(8, 1, settings), compare=False) for settings in (TINY, heads))
     assert ops(program, "Attention")
-    heads = import_hf("nemotron", False, Shape(sequence=8, layers=1, settings={**TINY, "num_key_value_heads": 4}))
     assert program.functions == heads.functions
 
 
@@ -682,39 +681,27 @@ def test_sizes_beside_the_table_that_they_belong_to_are_refused(tmp_path):
 
 def test_layers_whose_number_follows_from_their_kinds(tmp_path):
     """As a pattern of letters says it in configurations of Nemotron-H."""
-    stated = {"model_type": "nemotron_h", "hybrid_override_pattern": "M-M*M-M-", "hidden_size": 64}
+    stated = {"model_type": "nemotron_h", "hybrid_override_pattern": "M*-", "hidden_size": 64}
     stated |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 96}
     stated |= {"vocab_size": 96, "mamba_num_heads": 8, "mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 2}
-    (tmp_path / "config.json").write_text(json.dumps({**stated, "num_hidden_layers": 8}))
+    (tmp_path / "config.json").write_text(json.dumps({**stated, "num_hidden_layers": 3}))
     found = import_hf(str(tmp_path), False, Shape(sequence=80))
     assert found.comparison.startswith("equal to PyTorch to ")
 
 
 def test_keys_that_a_layer_adds_behind_the_mask_of_the_others(tmp_path):
-    """DeepSeek-V4 compresses keys, and extends the mask by what is added to their scores."""
-    stated = {"model_type": "deepseek_v4", "num_hidden_layers": 1, "compress_ratios": [4], "hc_sinkhorn_iters": 1}
+    """DeepSeek-V4 compresses keys, and extends the mask by what is added to their scores.
+
+    The first layers are of the kinds that the file says: its list has an entry more, for multi-token prediction.
+    """
+    stated = {"model_type": "deepseek_v4", "num_hidden_layers": 2, "compress_ratios": [4, 128, 0]}
     stated |= {**COMMON, "head_dim": 64, "num_key_value_heads": 1, "n_routed_experts": 4, "num_experts_per_tok": 2}
     stated |= {"moe_intermediate_size": 16, "q_lora_rank": 16, "o_groups": 2, "o_lora_rank": 8, "sliding_window": 5}
-    stated |= {"index_n_heads": 2, "index_head_dim": 16, "index_topk": 2, "num_hash_layers": 0}
+    stated |= {"index_n_heads": 2, "index_head_dim": 16, "index_topk": 2, "num_hash_layers": 0, "hc_sinkhorn_iters": 1}
     (tmp_path / "config.json").write_text(json.dumps(stated))
-    found = import_hf(str(tmp_path), False, Shape(sequence=12))
+    found = import_hf(str(tmp_path), False, Shape(sequence=12, layers=1))
     assert found.comparison.startswith("equal to PyTorch to ")
-
-
-def test_the_first_layers_are_of_the_kinds_that_a_configuration_says_by_numbers(tmp_path):
-    """DeepSeek-V4, whose list has an entry more, for multi-token prediction."""
-    stated = {
-        "model_type": "deepseek_v4",
-        "num_hidden_layers": 2,
-        "compress_ratios": [0, 128, 0],
-        "hc_sinkhorn_iters": 1,
-    }
-    stated |= {**COMMON, "head_dim": 64, "num_key_value_heads": 1, "n_routed_experts": 4, "num_experts_per_tok": 2}
-    stated |= {"moe_intermediate_size": 16, "q_lora_rank": 16, "o_groups": 2, "o_lora_rank": 8}
-    (tmp_path / "config.json").write_text(json.dumps(stated))
-    found = import_hf(str(tmp_path), False, Shape(sequence=8, layers=1))
-    assert not [p for p in found.entry().params if "compressor" in p.name]
-    assert found.comparison.startswith("equal to PyTorch to ")
+    assert [p for p in found.entry().params if "indexer" in p.name]
 
 
 def test_a_classifier_of_sequences_without_a_token_for_padding(tmp_path):

@@ -298,6 +298,43 @@ return %0 : tensor<32x64xf32>"""
     assert any("what dropout keeps is drawn anew" in note for note in found.notes)
 
 
+POOLED = """
+%c = stablehlo.constant dense<START> : tensor<f32>
+%0 = "stablehlo.reduce_window"(%arg0, %c) <{base_dilations = array<i64: 1, 1, 1, 1>, padding = dense<[[0, 0], [1, 2], [0, 1], [0, 0]]> : tensor<4x2xi64>, window_dilations = array<i64: 1, 2, 1, 1>, window_dimensions = array<i64: 1, 2, 3, 1>, window_strides = array<i64: 1, 2, 1, 1>}> ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  %s = stablehlo.APPLIED %a, %b : tensor<f32>
+  stablehlo.return %s : tensor<f32>
+}) : (tensor<2x7x6x3xf32>, tensor<f32>) -> tensor<2x4x5x3xf32>
+return %0 : tensor<2x4x5x3xf32>"""
+
+
+def pooled(applied, start):
+    text = POOLED.replace("APPLIED", applied).replace("START", start)
+    return function(text, "%arg0: tensor<2x7x6x3xf32>", "tensor<2x4x5x3xf32>")
+
+
+@pytest.mark.parametrize(
+    ("applied", "start", "fill", "combined", "op"),
+    [("maximum", "0xFF800000", -np.inf, np.max, "MaxPool"), ("add", "0.0", 0.0, np.sum, "AveragePool")],
+)
+def test_a_reduction_over_windows_is_pooling(tmp_path, applied, start, fill, combined, op):
+    """As `jax.lax.reduce_window` writes it: dimensions of images in the middle, windows with gaps, padding."""
+    found = imported(tmp_path, pooled(applied, start))
+    assert ops(found)[op] == 1
+    x = random(2, 7, 6, 3)
+    around = np.pad(x, ((0, 0), (1, 2), (0, 1), (0, 0)), constant_values=fill)
+    rows = [around[:, 2 * i : 2 * i + 3 : 2, j : j + 3] for i in range(4) for j in range(5)]
+    expected = np.stack([combined(row, axis=(1, 2)) for row in rows], 1).reshape(2, 4, 5, 3)
+    np.testing.assert_allclose(run(found, x)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_windows_that_begin_at_another_number_are_refused(tmp_path):
+    with pytest.raises(
+        ImportRefused, match="a reduction over windows has no op here, but a cumulative sum, and pooling"
+    ):
+        imported(tmp_path, pooled("maximum", "0.0"))
+
+
 # Regions for one device of a mesh.
 
 
@@ -373,6 +410,26 @@ def test_a_region_for_one_device_is_the_program_of_a_representative(tmp_path, in
     assert statements(found) == expected
     assert [param.type.shape for param in found.entry().params] == [(4, 8), (8, 16)]
     assert "the program is that of one of 8 devices (data=2 · model=4)" in found.notes[0]
+
+
+def test_an_all_reduce_by_maximum_of_much_takes_as_long_as_one_by_sum(tmp_path):
+    """`jax.lax.pmax`: each device reduces a part of the others' operands, where it gathered them all."""
+    reduced = """  %2 = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>}> SUMMED : (tensor<4096x2048xf32>) -> tensor<4096x2048xf32>
+  sdy.return %2 : tensor<4096x2048xf32>"""
+    text = region(
+        reduced.replace("SUMMED", SUMMED),
+        "tensor<8192x2048xf32>",
+        '[{"data"}, {}]',
+        "return %0 : tensor<8192x2048xf32>",
+    )
+    text = text.replace("4x8xf32", "4096x2048xf32").replace("8x32xf32", "8192x8192xf32")
+    of_sum, of_maximum = (imported(tmp_path, text.replace("add", name)) for name in ("add", "maximum"))
+    assert statements(of_maximum) == [
+        ("GroupAlltoall", {"size": 8, "stride": 1}),
+        ("GroupAllgather", {"size": 8, "stride": 1, "axis": 0}),
+    ]
+    times = [distir.simulate(module, hardware="dgx-h100").latency_s for module in (of_sum, of_maximum)]
+    assert times[1] == pytest.approx(times[0], rel=0.35)
 
 
 def test_a_step_along_a_pipeline_gives_the_first_stage_zeros(tmp_path):

@@ -16,7 +16,17 @@ from distir.importers.core import Imported, ImportRefused
 from distir.importers.names import value_name
 from distir.importers.outlining import repeats_outlined
 from distir.importers.settling import with_result_names
-from distir.importers.stablehlo import complexes, control, elementwise, indexing, layers, manual, shapes, sorting
+from distir.importers.stablehlo import (
+    complexes,
+    control,
+    elementwise,
+    indexing,
+    layers,
+    manual,
+    shapes,
+    sorting,
+    windows,
+)
 from distir.importers.stablehlo.complexes import real_type
 from distir.importers.stablehlo.dialects import other_than_stablehlo
 from distir.importers.stablehlo.distribution import SHOWN, distributed
@@ -42,7 +52,7 @@ from distir.ir.collection import paused_collection
 from distir.ops import type_of
 from distir.transform.outline import outline as outline_repeats
 
-RULES = (complexes, control, elementwise, indexing, layers, manual, shapes, sorting)
+RULES = (complexes, control, elementwise, indexing, layers, manual, shapes, sorting, windows)
 """Where operations have their rules: importing these registers them."""
 
 PARAMS = ("params", "params.*", "weights.*", "*.params.*", "model.*", "variables.params.*")

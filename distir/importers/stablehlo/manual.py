@@ -7,9 +7,10 @@ of such a region each device does on whole values, which are gathered for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from distir.importers.stablehlo import gspmd
 from distir.importers.stablehlo.shapes import REDUCTIONS, plain_region
@@ -155,15 +156,29 @@ def _all_reduce(into: StableHlo, operation: MlirOperation, operands: Sequence[st
     return [_all_reduced(into, x, _levels(into, operation), name) for x in operands]
 
 
+GATHERED: Final = 1 << 18
+"""As few elements are gathered and reduced by each device: two collectives would wait longer than they save."""
+
+
 def _all_reduced(into: StableHlo, x: str, levels: Sequence[Level], name: str) -> str:
-    """A sum, or each device's operands gathered and reduced."""
+    """A sum; of another function, what each device reduces of the others' operands, gathered.
+
+    That is as much traffic as a sum takes. Operands that are few, or do not divide, are gathered and reduced whole.
+    """
     for size, stride in levels:
+        shape = into.shape(x)
+        count = math.prod(shape)
         if name == "add":
             x = into.several("GroupAllreduce", 1, x, size=size, stride=stride)[0]
-            continue
-        rows = into.reshaped(x, [1, *into.shape(x)])
-        rows = into.several("GroupAllgather", 1, rows, size=size, stride=stride, axis=0)[0]
-        x = into.reshaped(into.apply(REDUCTIONS[name][0], rows, into.ints([0])), into.shape(x))
+        elif count % size or count * size <= GATHERED:
+            rows = into.reshaped(x, [1, *shape])
+            rows = into.several("GroupAllgather", 1, rows, size=size, stride=stride, axis=0)[0]
+            x = into.reshaped(into.apply(REDUCTIONS[name][0], rows, into.ints([0])), shape)
+        else:
+            parts = into.reshaped(x, [size, count // size])
+            parts = into.several("GroupAlltoall", 1, parts, size=size, stride=stride)[0]
+            part = into.reshaped(into.apply(REDUCTIONS[name][0], parts, into.ints([0])), [1, count // size])
+            x = into.reshaped(into.several("GroupAllgather", 1, part, size=size, stride=stride, axis=0)[0], shape)
     return x
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from distir.importers.stablehlo.elementwise import into_sizes
 from distir.importers.stablehlo.tensors import tensor_type
-from distir.importers.stablehlo.text import MlirOperation, MlirWord, Region, first_list, lists, refuse
+from distir.importers.stablehlo.text import MlirOperation, MlirWord, Region, first_list, refuse
 from distir.importers.stablehlo.translating import DEVICE, StableHlo, rule
 from distir.ir import TensorType
 from distir.ops.numeric import np
@@ -223,30 +223,6 @@ def _arg_extreme(
 def _source(into: StableHlo, name: str) -> str:
     maker = into.makers.get(name)
     return str(maker.args[0]) if maker is not None and maker.op == "Expand" else name
-
-
-@rule("reduce_window")
-def _reduce_window(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
-    """A cumulative sum, as jax writes it for one axis."""
-    x, _ = operands
-    shape, sizes = into.shape(x), operation.attribute("window_dimensions")
-    padding = operation.attribute("padding")
-    pairs: Any = padding.listed[0] if padding is not None else [[0, 0]] * len(shape)
-    pairs = lists(pairs) or [[pairs, pairs]] * len(shape)
-    axes = [axis for axis, size in enumerate(sizes) if size != 1]
-    plain = all(
-        n == 1
-        for name in ("window_strides", "base_dilations", "window_dilations")
-        for n in operation.attribute(name) or ()
-    )
-    axis = axes[0] if len(axes) == 1 else -1
-    n = shape[axis] if shape else 0
-    expected = [[n - 1, 0] if i == axis else [0, 0] for i in range(len(shape))]
-    backward = [[0, n - 1] if i == axis else [0, 0] for i in range(len(shape))]
-    summed = operation.regions and plain_region(operation.regions[0]) in (["stablehlo.add"], ["mhlo.add"])
-    if not summed or not plain or axis < 0 or sizes[axis] != n or pairs not in (expected, backward):
-        refuse("a reduction over windows has no op here, but a cumulative sum", operation.place)
-    return into.apply("CumSum", x, into.known_value(axis), reverse=pairs == backward)
 
 
 @rule("top_k")
