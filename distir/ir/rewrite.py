@@ -74,6 +74,9 @@ class Rewriter:
                 yield number, self._statements[number]
 
     def __getitem__(self, number: int) -> Statement:
+        """The statement of a number. Raises KeyError for one that was erased."""
+        if number in self._gone:
+            raise KeyError(f"statement {number} of `@{self.function.name}` is erased")
         return self._statements[number]
 
     def place(self, value: Arg) -> int | None:
