@@ -16,6 +16,7 @@ from distir.ir.core import (
     Statement,
     names,
     operands,
+    ops_in,
     results,
 )
 from distir.ir.dims import Dim, DimensionError, Shape, SymbolicDim
@@ -67,5 +68,6 @@ __all__ = [
     "identity",
     "names",
     "operands",
+    "ops_in",
     "results",
 ]

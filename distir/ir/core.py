@@ -154,6 +154,13 @@ class Module(ShownModule):
     def __hash__(self) -> int:
         return hash(tuple(self))
 
+    def replacing(self, *functions: Function) -> Module:
+        """The module with functions in the places of those of the same names; itself where they are these."""
+        new = {function.name: function for function in functions}
+        if all(self.functions[name] is function for name, function in new.items()):
+            return self
+        return Module(new.get(function.name, function) for function in self)
+
     def entry(self, name: str | None = None) -> Function | None:
         """The function named, else `@main`, else the last one.
 
@@ -187,3 +194,11 @@ def results(statement: Statement) -> tuple[str, ...]:
 def operands(statement: Statement) -> tuple[Arg, ...]:
     """The arguments of a statement; none of one that could not be read."""
     return () if isinstance(statement, Broken) else statement.args
+
+
+def ops_in(of: Function | Module, *ops: str) -> Iterator[Apply]:
+    """The ops in a function, or in all functions of a module: those of these names, or all."""
+    for function in (of,) if isinstance(of, Function) else of:
+        for statement in function.body:
+            if isinstance(statement, Apply) and (not ops or statement.op in ops):
+                yield statement
