@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, overload
 
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.calls import callees_first
 from distir.ir.core import (
     Apply,
     Arg,
@@ -200,6 +201,11 @@ def mapped(function: Function, change: Callable[[Statement], Statement]) -> Func
     body = tuple(map(change, function.body))
     same = all(new is old for new, old in zip(body, function.body, strict=True))
     return function if same else replace(function, body=body)
+
+
+def bottom_up(module: Module, write: Callable[[Function], Function]) -> Module:
+    """The module with each function rewritten, after those that it calls."""
+    return module.replacing(*map(write, callees_first(module)))
 
 
 @dataclass(frozen=True)
