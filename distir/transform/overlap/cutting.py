@@ -10,12 +10,12 @@ by block. Independent of the machine: `products` decides what is profitable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from distir.analysis import Checker, State
-from distir.ir import DISCARD, Apply, Arg, Attributes, Constant, Function, Literal, Shape, Statement, TensorType
+from distir.ir import DISCARD, Apply, Arg, Attributes, Constant, Function, Literal, Module, Shape, Statement, TensorType
 from distir.ir import names as names_of
 from distir.ir import operands as operands_of
 from distir.ir import results as results_of
@@ -25,6 +25,9 @@ from distir.ops import OPS, Value, type_of
 from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
 from distir.ops.layout import Layout
 from distir.ops.splitting import layout
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.instances import states_of_calls
 from distir.transform.overlap.side_by_side import lined_up, side_by_side
 from distir.transform.sharding.decide import Decision, NoRule, decide
 from distir.transform.sharding.items import Each
@@ -484,6 +487,18 @@ def issued_early(values: Mapping[str, Value], function: Function, stream: str, p
         waiting = later
     ready, blocked = _divided(waiting[:-1], in_flight)
     return replace(function, body=(*body, *ready, *blocked, *waiting[-1:]))
+
+
+def issued_early_in(module: Module, stream: str, places: Mapping[str, Collection[int]]) -> dict[str, Function]:
+    """By function that has some: the function with the statements at these places on the stream, likewise."""
+    states = states_of_calls(checked(module), entry_of(module))
+    functions = module.functions
+    return {name: issued_early(states[name], functions[name], stream, own) for name, own in places.items() if own}
+
+
+def on_no_stream(function: Function, ops: Collection[str]) -> list[int]:
+    """The statements with these ops that are on no stream yet."""
+    return [i for i, s in enumerate(function.body) if isinstance(s, Apply) and s.op in ops and not s.stream]
 
 
 def _needed(statements: Sequence[Statement], before: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
