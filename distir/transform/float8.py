@@ -149,7 +149,7 @@ def fp8(
             }
             changes = _Changes(state, lefts, right, own, whole)
             whole.made[function.name] = changes.made(function)
-    return Module(whole.made[f.name].function if f.name in whole.made else f for f in module)
+    return module.replacing(*(made.function for made in whole.made.values()))
 
 
 def _weights(analysis: Analysis, entry: Function) -> dict[str, tuple[set[str], State]]:

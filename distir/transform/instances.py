@@ -19,7 +19,7 @@ def instances(analysis: Analysis, entry: Function) -> Iterator[Instance]:
 
 
 def _reached(analysis: Analysis, entry: Function, every: bool = False) -> Iterator[Instance]:
-    waiting = [analysis.domain.own[entry.name]]
+    waiting = [analysis.domain.instance(entry.name, tuple(param.type for param in entry.params))]
     seen: set[object] = {entry.name}
     for instance in waiting:  # grows while it is walked
         yield instance

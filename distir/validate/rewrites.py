@@ -48,8 +48,7 @@ def with_metrics(module: Module, count: int) -> Module:
         found.append(put("NegativeLogLikelihoodLoss", put("LogSoftmax", rows, axis=1), labels, reduction="sum"))
     edit.before(edit.end, *edit.written())
     edit.returns((*entry.returned, *found))
-    changed = edit.done(result_types=None)
-    return Module(changed if f.name == entry.name else f for f in module)
+    return module.replacing(edit.done(result_types=None))
 
 
 def with_logits_again(module: Module) -> Module:
@@ -73,8 +72,7 @@ def with_logits_again(module: Module) -> Module:
     edit.rename({gradient: ready})
     wait = Apply((ready,), "After", (gradient, again))
     edit.behind(definitions(entry)[gradient], replace(product, results=(again,)), wait, facts=NO_FACTS)
-    changed = edit.done()
-    return Module(changed if f.name == entry.name else f for f in module)
+    return module.replacing(edit.done())
 
 
 def _logits_and_labels(made: Mapping[str, Apply]) -> tuple[Arg, Arg]:

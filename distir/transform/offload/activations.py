@@ -68,7 +68,7 @@ def with_activations_offloaded(module: Module, layers: int | None) -> Module:
     what = f", {show_bytes(known)}" if len(sizes) == sum(isinstance(size, int) for size in sizes) else ""
     tell(f"offload: {len(moved)} activations of {count} of {len(step.blocks)} blocks{what}, on `{OFFLOADING}`")
     found = _Offloading(entry, Rewriter(entry), analysis.states[entry.name], step, saved, count).rewritten()
-    return Module(found if f.name == entry.name else f for f in module)
+    return module.replacing(found)
 
 
 def window(block: int, offloaded: int, blocks: int) -> int:

@@ -29,7 +29,7 @@ from distir.ir.dataflow import uses
 from distir.ir.rewrite import Rewriter, substituted
 from distir.ops import OPS
 from distir.ops.purpose import is_update
-from distir.transform.entry import entry_of
+from distir.transform.entry import ROLES, entry_of
 from distir.transform.offload.activations import FETCHING, OFFLOADING
 from distir.transform.steps import tell
 
@@ -53,12 +53,9 @@ def with_state_offloaded(module: Module) -> Module:
     written = _Updates(Rewriter(entry), moved).rewritten()
     given = [k for k, param in enumerate(entry.params) if param.name in moved]
     returned = [k for k, (a, b) in enumerate(zip(entry.returned, written.returned, strict=True)) if a != b]
-    changed = {
-        entry.name: written,
-        **{f.name: _scattered(f, given) for f in module if f.name == f"{entry.name}.scatter"},
-        **{f.name: _gathered(f, returned) for f in module if f.name == f"{entry.name}.gather"},
-    }
-    return Module(changed.get(f.name, f) for f in module)
+    scatter, gather = (module.functions.get(f"{entry.name}.{role}") for role in ROLES)
+    ends = (scatter and _scattered(scatter, given), gather and _gathered(gather, returned))
+    return module.replacing(written, *filter(None, ends))
 
 
 def _state(entry: Function) -> set[str]:

@@ -26,6 +26,7 @@ from distir.ir import (
     Site,
     TensorType,
     Type,
+    ops_in,
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
@@ -134,8 +135,7 @@ class _Grouped:
 
     def counted(self, f: FunctionBuilder, counts: str) -> None:
         """What is not of rows gets the choices of all groups."""
-        users = [s for s in self.instance.function.body if isinstance(s, Apply) and counts in s.args]
-        if any(user.op not in RAGGED for user in users):
+        if any(counts in s.args and s.op not in RAGGED for s in ops_in(self.instance.function)):
             (self.sums[counts],) = f.apply("ReduceSum", counts, (-2,), results=(f"{counts}_sum",), keepdims=False)
 
     def grouped(self, f: FunctionBuilder, index: int, arg: Arg) -> str:

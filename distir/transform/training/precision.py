@@ -19,6 +19,7 @@ from distir.diagnostics.codes import types as type_codes
 from distir.ir import (
     DISCARD,
     DTYPES,
+    NO_FACTS,
     Apply,
     Arg,
     Attributes,
@@ -42,7 +43,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import facts_of, state_since, with_operands
+from distir.ir.rewrite import Rewriter, facts_of, state_since
 from distir.ops import OPS, Reject, Value, dense, infer_types, type_of
 from distir.ops.float8 import MEASURES
 from distir.transform.instances import first_instances
@@ -121,7 +122,7 @@ def with_weights_in(analysis: Analysis, entry: Function, weights: Collection[str
             if function.name != entry.name:
                 given = {p.name for p in function.params} - retyped.measures(function)
             retyped.rewrite(function, states[function.name], given)
-    return Module(retyped.functions.get(f.name, f) for f in analysis.module)
+    return analysis.module.replacing(*retyped.functions.values())
 
 
 def with_only_masters(module: Module, entry: Function, weights: Collection[str]) -> tuple[Module, dict[str, str]]:
@@ -129,17 +130,17 @@ def with_only_masters(module: Module, entry: Function, weights: Collection[str])
 
     So the master weights are the only weights. Returns the casts by the parameters' names.
     """
-    f = namer(entry)
+    edit = Rewriter(entry)
     casts: dict[str, str] = {}
     params: list[Param] = []
     for param in entry.params:
         wide = widened(param.type) if param.name in weights else param.type
         params.append(replace(param, type=wide))
         if wide != param.type:
-            casts[param.name] = _cast(f, param.name, wide, param.type)
-    body = [with_operands(statement, casts) for statement in entry.body]
-    whole = replace(entry, params=tuple(params), body=(*f.body, *body))
-    return Module(whole if function.name == entry.name else function for function in module), casts
+            casts[param.name] = _cast(edit.builder, param.name, wide, param.type)
+    edit.rename(casts)
+    edit.behind(-1, *edit.written(), facts=NO_FACTS)
+    return module.replacing(edit.done(params=tuple(params))), casts
 
 
 def _cast(f: FunctionBuilder, name: str, found: Type, wanted: Type) -> str:

@@ -110,7 +110,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     types = {name: type_of(v) for name, v in checked(module).states[entry.name].items()}
     shapes = _shapes(module) if value > 1 and not is_pipeline else {}
     if value == 3:
-        plain = Module(entry if f.name == entry.name else f for f in module)
+        plain = module.replacing(entry)
         weights = GatherAtUse(Variants(module), Partitioned(groups, chosen), states_of_calls(checked(plain), entry))
         entry = weights.entry(entry)
         variants = weights.variants.origins
