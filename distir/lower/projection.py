@@ -42,6 +42,7 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ir.calls import reachable
 from distir.ir.deep import Deep, finish
 from distir.ir.sizes import with_sizes
 from distir.ops import Value, type_of
@@ -312,14 +313,9 @@ def _one_device(type: Type) -> int | None:
 
 def _unprojected(module: Module, found: Mapping[str, Function]) -> list[Function]:
     """The functions that the projected ones in `found` call without a projection of their own."""
-    pending = [s.function for f in found.values() for s in f.body if isinstance(s, Call)]
-    called: dict[str, Function] = {}
-    while pending:
-        name = pending.pop()
-        if name not in found and name not in called:
-            called[name] = module.functions[name]
-            pending += [s.function for s in called[name].body if isinstance(s, Call)]
-    return [function for name, function in module.functions.items() if name in called]
+    others = {name: function for name, function in module.functions.items() if name not in found}
+    called = {*reachable(others, found.values())}
+    return [function for name, function in others.items() if name in called]
 
 
 def is_remote(param: Param) -> bool:

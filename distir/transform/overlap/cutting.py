@@ -19,6 +19,7 @@ from distir.ir import DISCARD, Apply, Arg, Attributes, Constant, Function, Liter
 from distir.ir import names as names_of
 from distir.ir import operands as operands_of
 from distir.ir import results as results_of
+from distir.ir.builder import namer
 from distir.ir.dataflow import definitions, uses
 from distir.ir.rewrite import Rewriter, facts_of, state_since
 from distir.ops import OPS, Value, type_of
@@ -291,16 +292,14 @@ class _Writer(Rewriting):
     """Writes a function with one collective cut."""
 
     def __init__(self, domain: Checker, rho: State, function: Function, cut: Cut, stream: str) -> None:
-        taken = [*(p.name for p in function.params), *(n for s in function.body for n in results_of(s))]
-        super().__init__(cut.chunks, taken, domain)
+        super().__init__(cut.chunks, namer(function), domain)
         self.rho, self.function, self.cut, self.stream = rho, function, cut, stream
         self.body: list[Statement] = []
         self.chunks: dict[str, tuple[str, ...]] = {}
         """By cut value: its chunks."""
         self.cut_as: dict[str, Split] = {}
-        for name in taken:
-            if name != DISCARD:
-                self.define(name, rho[name], WHOLE)
+        for name in self.names.taken:
+            self.define(name, rho[name], WHOLE)
 
     def written(self) -> Function:
         site = self.function.body[self.cut.at]

@@ -219,7 +219,7 @@ class Partition:
     ) -> tuple[Function, Expansion]:
         """The function with every parameter and result once for each device, and the names of its values."""
         single = {p.name for p in params if is_host(p.type)} | body.single
-        expansion = Expansion(self.mesh, single, body.names())
+        expansion = Expansion(self.mesh, single, body.names.taken)
         written: list[Param] = []
         for param in params:
             for rank, own in enumerate(expansion.names(param.name)):

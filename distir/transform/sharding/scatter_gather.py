@@ -32,6 +32,7 @@ from distir.ir import (
 )
 from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
+from distir.ir.rewrite import substituted
 from distir.ops import Value, type_of
 from distir.ops.group import GROUPED, represented
 from distir.ops.layout import Shared
@@ -286,13 +287,8 @@ def _copy(f: FunctionBuilder, function: Function, mesh: Mesh, args: Sequence[Arg
     names: dict[str, Arg] = {p.name: arg for p, arg in zip(function.params, args, strict=True)}
     moved: dict[tuple[str, Attributes], Attributes] = {}
 
-    def renamed(arg: Arg) -> Arg:
-        if isinstance(arg, str):
-            return names.get(arg, arg)
-        return arg if isinstance(arg, Literal) else tuple(map(renamed, arg))
-
     for statement in function.body:
-        args = tuple(map(renamed, operands(statement)))
+        args = substituted(operands(statement), names)
         if isinstance(statement, Return):
             return args
         assert isinstance(statement, (Apply, Call))

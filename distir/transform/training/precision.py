@@ -41,9 +41,9 @@ from distir.ir import (
     operands,
     types,
 )
-from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import Rewriter, facts_of, state_since
+from distir.ir.rewrite import Rewriter
 from distir.ops import OPS, Reject, Value, dense, infer_types, type_of
 from distir.ops.float8 import MEASURES
 from distir.transform.instances import first_instances
@@ -184,7 +184,8 @@ class _Retyped:
 
     def rewrite(self, function: Function, state: State, given: Collection[str]) -> None:
         """Add a function, with the parameters in `given` in the new element type."""
-        body = _Body(self, function, state, namer(function))
+        edit = Rewriter(function)
+        body = _Body(self, function, state, edit.builder)
         params: list[Param] = []
         for param in function.params:
             found = type_of(state[param.name])
@@ -193,17 +194,12 @@ class _Retyped:
             body.types[param.name] = found
             params.append(param)
         self.params[function.name] = [body.types[p.name] for p in params]
-        returned: tuple[Arg, ...] = ()
-        for index, statement in enumerate(function.body):
-            if isinstance(statement, Return):
-                returned = statement.args
-            else:
-                start = len(body.f.body)
+        for index, statement in edit:
+            if not isinstance(statement, Return):
                 body.statement(index, statement)
-                state_since(body.f.body, start, facts_of(statement))
-        self.results[function.name] = [body.type(arg) for arg in returned]
-        whole = (*body.f.body, Return(returned))
-        self.functions[function.name] = replace(function, params=tuple(params), body=whole, result_types=None)
+                edit.replace(index, *edit.written())
+        self.results[function.name] = [body.type(arg) for arg in function.returned]
+        self.functions[function.name] = edit.done(params=tuple(params), result_types=None)
 
     def renewed(self, found: Type) -> Type:
         """The type with the weights' old element types replaced by the new one."""
