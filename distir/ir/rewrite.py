@@ -26,6 +26,7 @@ from distir.ir.core import (
 )
 from distir.ir.dataflow import Chains
 from distir.ir.facts import NO_FACTS, PHASE_ORDER, Facts
+from distir.ir.types import Type
 
 
 class Rewriter:
@@ -201,6 +202,19 @@ def mapped(function: Function, change: Callable[[Statement], Statement]) -> Func
     body = tuple(map(change, function.body))
     same = all(new is old for new, old in zip(body, function.body, strict=True))
     return function if same else replace(function, body=body)
+
+
+def with_types(function: Function, change: Callable[[Type], Type]) -> Function:
+    """The function with the types changed that it states: of parameters, by claims, and of results."""
+    params = tuple([p if (t := change(p.type)) is p.type else replace(p, type=t) for p in function.params])
+    stated = function.result_types and tuple(map(change, function.result_types))
+    return replace(mapped(function, lambda s: claiming(s, change)), params=params, result_types=stated)
+
+
+def claiming(statement: Statement, change: Callable[[Type], Type]) -> Statement:
+    """The statement with the types changed that it claims of its results."""
+    claims = statement.claims if isinstance(statement, (Apply, Call)) else ()
+    return replace(statement, claims=tuple([claim and change(claim) for claim in claims])) if claims else statement
 
 
 def bottom_up(module: Module, write: Callable[[Function], Function]) -> Module:

@@ -15,24 +15,13 @@ from itertools import islice, permutations
 from typing import Any
 
 from distir.analysis import Analysis
-from distir.ir import (
-    Apply,
-    Call,
-    Dim,
-    Function,
-    Module,
-    Statement,
-    SymbolicDim,
-    TensorType,
-    Type,
-    dims,
-    types,
-)
+from distir.ir import Dim, Function, Module, SymbolicDim, TensorType, dims, ops_in, types
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
+from distir.ir.sizes import with_sizes
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked_result
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_names, entry_of
 from distir.transform.order import DISTRIBUTED, SPREAD, STATE_ON_HOSTS
 from distir.transform.pipeline import OPTION_WORDS, SCHEDULES, SUMS, count_of, per_device, pipeline_of, schedule_count
 from distir.transform.sharding import (
@@ -428,7 +417,7 @@ def _sources(module: Module) -> dict[str, str]:
     """By parameter of a pipeline: the corresponding parameter of the program on one device."""
     entry = entry_of(module)
     scatter = module.functions[f"{entry.name}.scatter"]
-    sent = {s.results[0]: str(s.args[0]) for s in scatter.body if isinstance(s, Apply)}
+    sent = {s.results[0]: str(s.args[0]) for s in ops_in(scatter)}
     return {p.name: sent.get(str(arg), str(arg)) for p, arg in zip(entry.params, scatter.returned, strict=True)}
 
 
@@ -457,22 +446,7 @@ def _resized(module: Module, dimensions: Mapping[str, Dim]) -> Module:
     """The program with named dimensions of its entry function substituted."""
     if not dimensions:
         return module
-    name = entry_of(module).name
-    ends = {name, f"{name}.scatter", f"{name}.gather"}
-
-    def resized(type: Type) -> Type:
-        return types.substitute(type, dimensions)
-
-    def said(statement: Statement) -> Statement:
-        claims = statement.claims if isinstance(statement, (Apply, Call)) else ()
-        return replace(statement, claims=tuple(c and resized(c) for c in claims)) if claims else statement
-
-    def changed(function: Function) -> Function:
-        params = tuple([p if (t := resized(p.type)) is p.type else replace(p, type=t) for p in function.params])
-        stated = function.result_types and tuple(map(resized, function.result_types))
-        return replace(function, params=params, body=tuple(map(said, function.body)), result_types=stated)
-
-    return Module(changed(f) if f.name in ends else f for f in module)
+    return module.replacing(*(with_sizes(module.functions[name], dimensions) for name in entry_names(module)))
 
 
 def folded(ep: int, cut: int, shards: int, context: int, replicas: int) -> tuple[Holders, Holders, int]:

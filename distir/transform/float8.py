@@ -384,38 +384,30 @@ class _Changes:
         (a, b), more = statement.args[:2], statement.args[2:]
         assert isinstance(a, str)
         assert isinstance(b, str)
-        if statement.op == EXPERTS_PRODUCT:
-            self._product_of_experts(statement, a, b, left)
-            return
         (x, x_scale), (w, w_scale) = self._pair(a, left), self._pair(b, self.right)
         made = type_of(self.state[statement.results[0]])
         assert isinstance(made, TensorType)
-        attrs: dict[str, Constant] = {"to": made.dtype or DTYPES["Float32"]}
-        attrs |= {"block_a": left, "block_b": self.right}
+        of_experts = statement.op == EXPERTS_PRODUCT
+        attrs: dict[str, Constant] = {**statement.attrs} if of_experts else {}
+        attrs["to"] = made.dtype or DTYPES["Float32"]
+        attrs |= zip(("block_x", "block_w") if of_experts else ("block_a", "block_b"), (left, self.right), strict=True)
         if statement.attrs.get("transB"):
             attrs["transB"] = True
         if self.expected:
             attrs["slot"] = self._slot()
+        counts = more[:1] if of_experts else ()
+        factors = (x, w, *counts, x_scale, w_scale, *((self.expected,) if self.expected else ()))
+        if of_experts:
+            self.f.body.append(replace(statement, op="ScaledRaggedMatMul", args=factors, attrs=Attributes(attrs)))
+            return
         bias = [arg for arg in more if arg != ""]
         result = (self.f.fresh(f"{statement.results[0]}.product"),) if bias else statement.results
         claims = () if bias else statement.claims
-        factors = (x, w, x_scale, w_scale, *((self.expected,) if self.expected else ()))
         stream = statement.stream
         self.f.body.append(Apply(result, "ScaledMatMul", factors, Attributes(attrs), claims, stream))
         if bias:
             args = (result[0], bias[0])
             self.f.body.append(Apply(statement.results, "Add", args, claims=statement.claims, stream=stream))
-
-    def _product_of_experts(self, statement: Apply, a: str, b: str, left: tuple[int, ...]) -> None:
-        (x, x_scale), (w, w_scale) = self._pair(a, left), self._pair(b, self.right)
-        made = type_of(self.state[statement.results[0]])
-        assert isinstance(made, TensorType)
-        attrs: dict[str, Constant] = {**statement.attrs, "to": made.dtype or DTYPES["Float32"]}
-        attrs |= {"block_x": left, "block_w": self.right}
-        if self.expected:
-            attrs["slot"] = self._slot()
-        factors = (x, w, statement.args[2], x_scale, w_scale, *((self.expected,) if self.expected else ()))
-        self.f.body.append(replace(statement, op="ScaledRaggedMatMul", args=factors, attrs=Attributes(attrs)))
 
 
 def _types(weight: Type, block: tuple[int, ...]) -> tuple[Type, Type]:

@@ -35,7 +35,7 @@ from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees, callees_first
 from distir.ir.dataflow import definitions
-from distir.ir.rewrite import facts_of, shared, stated_with, substituted, with_names
+from distir.ir.rewrite import claiming, facts_of, shared, stated_with, substituted, with_names
 from distir.ops import OPS, Value, type_of
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
@@ -306,12 +306,5 @@ def _apart(layer: _Layer, other: Function) -> _Layer:
     if not found:
         return layer
     params = tuple(replace(p, type=types.substitute(p.type, found)) for p in function.params)
-    turns = [[_claiming(s, found) for s in turn] for turn in layer.turns]
+    turns = [[claiming(s, lambda stated: types.substitute(stated, found)) for s in turn] for turn in layer.turns]
     return _Layer(replace(function, params=params), turns)
-
-
-def _claiming(statement: Statement, sizes: Mapping[str, Dim]) -> Statement:
-    """The statement with sizes in what it claims of its results' types."""
-    if not isinstance(statement, (Apply, Call)) or not statement.claims:
-        return statement
-    return replace(statement, claims=tuple(c and types.substitute(c, sizes) for c in statement.claims))
