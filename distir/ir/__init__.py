@@ -1,5 +1,6 @@
 """The program as a value. Other rooms import from here, or the modules `dims` and `types` whole."""
 
+from distir.ir.calls import ops_in
 from distir.ir.core import (
     COMPUTE,
     DISCARD,
@@ -16,7 +17,6 @@ from distir.ir.core import (
     Statement,
     names,
     operands,
-    ops_in,
     results,
 )
 from distir.ir.dims import Dim, DimensionError, Shape, SymbolicDim

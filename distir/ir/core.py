@@ -155,11 +155,9 @@ class Module(ShownModule):
         return hash(tuple(self))
 
     def replacing(self, *functions: Function) -> Module:
-        """The module with functions in the places of those of the same names; itself where they are these."""
+        """The module with functions in the places of those of the same names, or behind all; itself if it has these."""
         new = {function.name: function for function in functions}
-        if all(self.functions[name] is function for name, function in new.items()):
-            return self
-        return Module(new.get(function.name, function) for function in self)
+        return self if new.items() <= self.functions.items() else Module({**self.functions, **new}.values())
 
     def entry(self, name: str | None = None) -> Function | None:
         """The function named, else `@main`, else the last one.
@@ -178,9 +176,8 @@ def names(args: Iterable[Arg]) -> list[str]:
     """The values that arguments mention, in order, with repetitions. An operand that is left out is none."""
     found: list[str] = []
     for arg in args:
-        if isinstance(arg, str):
-            if arg:
-                found.append(arg)
+        if isinstance(arg, str) and arg:
+            found.append(arg)
         elif isinstance(arg, tuple):
             found += names(arg)
     return found
@@ -194,11 +191,3 @@ def results(statement: Statement) -> tuple[str, ...]:
 def operands(statement: Statement) -> tuple[Arg, ...]:
     """The arguments of a statement; none of one that could not be read."""
     return () if isinstance(statement, Broken) else statement.args
-
-
-def ops_in(of: Function | Module, *ops: str) -> Iterator[Apply]:
-    """The ops in a function, or in all functions of a module: those of these names, or all."""
-    for function in (of,) if isinstance(of, Function) else of:
-        for statement in function.body:
-            if isinstance(statement, Apply) and (not ops or statement.op in ops):
-                yield statement

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
 
+from distir.ir import types
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import callees_first
 from distir.ir.core import (
@@ -25,6 +26,7 @@ from distir.ir.core import (
     results,
 )
 from distir.ir.dataflow import Chains
+from distir.ir.dims import Dim
 from distir.ir.facts import NO_FACTS, PHASE_ORDER, Facts
 from distir.ir.types import Type
 
@@ -109,7 +111,9 @@ class Rewriter:
 
         Without any, it is erased.
         """
-        written = in_place_of(self._statements[number], statements)
+        replaced = self._statements[number]
+        stream = replaced.stream if isinstance(replaced, (Apply, Call)) else ""
+        written = stating(facts_of(replaced), on_stream(stream, statements))
         self.before(number, *written[:-1])
         last = written[-1] if written else None
         if last is not self._statements[number] or number in self._gone:
@@ -209,6 +213,11 @@ def with_types(function: Function, change: Callable[[Type], Type]) -> Function:
     params = tuple([p if (t := change(p.type)) is p.type else replace(p, type=t) for p in function.params])
     stated = function.result_types and tuple(map(change, function.result_types))
     return replace(mapped(function, lambda s: claiming(s, change)), params=params, result_types=stated)
+
+
+def with_sizes(function: Function, sizes: Mapping[str, Dim]) -> Function:
+    """The function with named dimensions replaced in the types that it states."""
+    return with_types(function, lambda stated: types.substitute(stated, sizes))
 
 
 def claiming(statement: Statement, change: Callable[[Type], Type]) -> Statement:
@@ -342,12 +351,6 @@ def _common(facts: Sequence[Facts]) -> Facts:
 def stating(facts: Facts, statements: Iterable[Statement]) -> list[Statement]:
     """The statements, with those of `facts` that they lack: for what is written in place of one that states these."""
     return [_filled(statement, facts) for statement in statements] if facts else list(statements)
-
-
-def in_place_of(statement: Statement, statements: Iterable[Statement]) -> list[Statement]:
-    """Statements written in place of one: on its stream, unless they name another, and with its facts."""
-    stream = statement.stream if isinstance(statement, (Apply, Call)) else ""
-    return stating(facts_of(statement), on_stream(stream, statements))
 
 
 def on_stream(stream: str, statements: Iterable[Statement]) -> list[Statement]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, Checker, Instance
 from distir.analysis.parameters import parameters
+from distir.analysis.reached import callee
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import (
@@ -44,7 +45,7 @@ from distir.ir import (
 )
 from distir.ir.calls import reachable
 from distir.ir.deep import Deep, finish
-from distir.ir.sizes import with_sizes
+from distir.ir.rewrite import with_sizes
 from distir.ops import Value, type_of
 
 REMOTE = Attributes({"remote": True})
@@ -101,11 +102,6 @@ class Activity:
                 hint = "state the device in the types of the entry function's parameters"
                 raise ProgramError([Diagnostic(codes.UNPLACED, Site(instance.function.name, index), message, (), hint)])
         return devices_of(instance.state(statement.args)) | devices_of(made)
-
-
-def callee(domain: Checker, instance: Instance, call: Call) -> Instance:
-    """The instance that a call enters."""
-    return domain.instance(call.function, instance.state(call.args))
 
 
 def held_results(instance: Instance, device: int) -> list[int]:

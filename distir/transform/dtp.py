@@ -18,7 +18,7 @@ from distir.analysis import Analysis
 from distir.ir import Dim, Function, Module, SymbolicDim, TensorType, dims, ops_in, types
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
-from distir.ir.sizes import with_sizes
+from distir.ir.rewrite import with_sizes
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_names, entry_of

@@ -44,6 +44,7 @@ from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.float8_histories import EXPECTED, with_history
 from distir.transform.inline import inline
+from distir.transform.instances import first_instances
 from distir.transform.order import DISTRIBUTED
 from distir.transform.pipeline import count_of
 from distir.transform.pipeline.batch import batch_axes
@@ -154,23 +155,15 @@ def fp8(
 
 def _weights(analysis: Analysis, entry: Function) -> dict[str, tuple[set[str], State]]:
     """By callee: those of its values that are weights in every call, and its state."""
-    found = {entry.name: ({p.name for p in entry.params if "param" in p.roles}, analysis.states[entry.name])}
-    waiting = [entry]
-    while waiting:
-        caller = waiting.pop()
-        own, state = found[caller.name]
-        for statement in caller.body:
-            if not isinstance(statement, Call):
-                continue
-            inner = analysis.domain.instance(statement.function, state(statement.args))
-            pairs = zip(inner.function.params, statement.args, strict=True)
-            given = {p.name for p, arg in pairs if isinstance(arg, str) and arg in own}
-            before = found.get(statement.function)
-            now = given if before is None else given & before[0]
-            if before is None or now != before[0]:
-                found[statement.function] = (now, inner.state)
-                waiting.append(inner.function)
-    return found
+    states = {i.function.name: i.state for i in first_instances(analysis, entry)}
+    found = {entry.name: {p.name for p in entry.params if "param" in p.roles}}
+    for caller in reversed([*callees_first(analysis.module)]):
+        for statement in caller.body if caller.name in found else ():
+            if isinstance(statement, Call):
+                pairs = zip(analysis.module.functions[statement.function].params, statement.args, strict=True)
+                given = {p.name for p, arg in pairs if isinstance(arg, str) and arg in found[caller.name]}
+                found[statement.function] = given & found.get(statement.function, given)
+    return {name: (own, states[name]) for name, own in found.items()}
 
 
 def _products(function: Function, weights: set[str], experts: bool) -> Iterator[int]:

@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from distir.analysis import Analysis, Instance, State
-from distir.ir import Call, Function
+from distir.analysis.reached import reached
+from distir.ir import Function
 
 
 def first_instances(analysis: Analysis, entry: Function) -> Iterator[Instance]:
     """The entry function and every function that it calls, directly or not, for the arguments of its first call."""
-    return _reached(analysis, entry)
+    seen: set[str] = set()
+
+    def is_new(name: str) -> bool:
+        return not (name in seen or seen.add(name))
+
+    return reached(analysis.domain, _start(analysis, entry), is_new)
 
 
 def instances(analysis: Analysis, entry: Function) -> Iterator[Instance]:
     """The entry function and every function that it calls, directly or not, for all arguments, each once."""
-    return _reached(analysis, entry, every=True)
+    return reached(analysis.domain, _start(analysis, entry))
 
 
-def _reached(analysis: Analysis, entry: Function, every: bool = False) -> Iterator[Instance]:
-    waiting = [analysis.domain.instance(entry.name, tuple(param.type for param in entry.params))]
-    seen: set[object] = {entry.name}
-    for instance in waiting:  # grows while it is walked
-        yield instance
-        for statement in instance.function.body:
-            if isinstance(statement, Call) and (every or statement.function not in seen):
-                vs = instance.state(statement.args)
-                key = (statement.function, vs) if every else statement.function
-                if key not in seen:
-                    seen.add(key)
-                    waiting.append(analysis.domain.instance(statement.function, vs))
+def _start(analysis: Analysis, entry: Function) -> Instance:
+    return analysis.domain.instance(entry.name, tuple(param.type for param in entry.params))
 
 
 def by_function(instances: Iterator[Instance]) -> dict[str, list[Instance]]:
