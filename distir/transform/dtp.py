@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import islice, permutations
+from itertools import permutations
 from typing import Any
 
 from distir.analysis import Analysis
@@ -270,7 +270,7 @@ class _Distribution:
         self._split(context, self._stride("c", "p"), places, order=order, factors=holders.factors)
         self._check(f"cp={context}", self.given)
         self.shards.settled = self.shards.settled and self.shards.settled.of(_copies(before, entry_of(self.made)))
-        self._weights_of_shards(before, context)
+        self._weights_of_shards(before)
 
     def split_tensors(self, sequence: bool, cut_sends: bool, whole: frozenset[str]) -> None:
         """Split tensors over shards, as the plan says."""
@@ -285,7 +285,7 @@ class _Distribution:
             self.made = _shards(self.given, self.analysis, piped, t, self.shards.by_hand, *how)
         if self.degrees["d"] > 1:
             self.analysis = _checked_shards(self.given, self.made, t)
-        self._weights_of_shards(before, t)
+        self._weights_of_shards(before)
 
     def split_experts(self, dispatcher: str) -> None:
         """Let neighbouring replicas have a part of the experts each."""
@@ -344,9 +344,9 @@ class _Distribution:
     def _check(self, step: str, before: Module) -> None:
         self.analysis = checked_result(step, before, self.made, entry_of(self.made).name)
 
-    def _weights_of_shards(self, before: Function, count: int) -> None:
-        shards = 1 if self.representative else count
-        self.weights = _of_shards(self.weights, before, entry_of(self.made), shards)
+    def _weights_of_shards(self, before: Function) -> None:
+        sources = _copies(before, entry_of(self.made))
+        self.weights = {name: self.weights[source] for name, source in sources.items() if source in self.weights}
 
 
 @kept_per_thread(4)  # plans that differ in the number of replicas have the same shards
@@ -380,17 +380,6 @@ def _settled(module: Module, pipeline: Module | None = None) -> Settled:
     """The dimensions of the parameters, found in the program on one device, for it or for the pipeline made of it."""
     found = sequential(module)[1].entry(entry_of(module))
     return found if pipeline is None else found.of(_sources(pipeline))
-
-
-def _of_shards(weights: Owned, whole: Function, made: Function, shards: int) -> Owned:
-    """The weights of experts by parameter of the program in which each device became `shards` devices."""
-    names = (p.name for p in made.params)
-    found: dict[str, tuple[tuple[tuple[int, ...], int], ...]] = {}
-    for param in whole.params:
-        for name in islice(names, shards if types.devices(param.type) else 1):
-            if param.name in weights:
-                found[name] = weights[param.name]
-    return found
 
 
 @lru_cache(maxsize=16)  # a search requests the same pipeline with other degrees of data and tensor parallelism

@@ -41,7 +41,7 @@ from distir.ir.rewrite import Rewriter
 from distir.ops import type_of
 from distir.ops.float8 import scale_shape
 from distir.transform.checking import checked
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_of, refused
 from distir.transform.float8_histories import EXPECTED, with_history
 from distir.transform.inline import inline
 from distir.transform.instances import first_instances
@@ -132,8 +132,7 @@ def fp8(
     if not any(found.values()):
         message = f"no function that `@{entry.name}` calls has a product of an activation and a matrix of weights"
         hint = "mark weights `{param}`, and let layers be functions (`distir transform outline`)"
-        site = Site(entry.name, None, Part("name"))
-        raise ProgramError([Diagnostic(codes.NOTHING_IN_FLOAT8, site, message, (), hint)])
+        raise refused(entry, codes.NOTHING_IN_FLOAT8, message, hint)
     delayed = value == "delayed"
     if delayed:
         deep = called_by(f for f in module if f.name != entry.name)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
-from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
     DISCARD,
@@ -24,8 +23,6 @@ from distir.ir import (
     Literal,
     Module,
     Param,
-    Part,
-    Site,
     Statement,
     TensorType,
     results,
@@ -33,7 +30,7 @@ from distir.ir import (
 from distir.ir.rewrite import Rewriter, bottom_up
 from distir.transform.checking import checked
 from distir.transform.dead_code import with_results
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_of, refused
 from distir.transform.order import DIFFERENTIATED, DISTRIBUTED
 from distir.transform.sharding.batch import batch_places
 from distir.transform.steps import step
@@ -84,8 +81,7 @@ class _Seeding:
         if self.entry.name not in located:
             message = f"no `Dropout` in training is called from `@{self.entry.name}` that has no key"
             hint = "import the model with dropout, or give `Dropout` the operand `training_mode = true`"
-            site = Site(self.entry.name, None, Part("name"))
-            raise ProgramError([Diagnostic(codes.NOTHING_TO_SEED, site, message, (), hint)])
+            raise refused(self.entry, codes.NOTHING_TO_SEED, message, hint)
         return made
 
     def _wants_rows(self, function: Function, statement: Statement, located: Mapping[str, bool]) -> bool | None:

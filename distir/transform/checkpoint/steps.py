@@ -26,7 +26,7 @@ from distir.transform.checkpoint.selective import (
     recomputed_values,
     with_shallow_cores,
 )
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_of, refused
 from distir.transform.order import DISTRIBUTED, IN_KERNELS
 from distir.transform.steps import StepError, always, is_heard, step, steps_behind, tell, unheard
 
@@ -333,8 +333,7 @@ def _within(plan: _Recomputation, target: int, hardware: str) -> Module:
     hint = (
         None if finished else "where devices share it, add the steps that distribute it: `checkpoint=16GB dp=8 zero=3`"
     )
-    site = Site(plan.entry.name, None, Part("name"))
-    raise ProgramError([Diagnostic(codes.OVER_CHECKPOINT_TARGET, site, message, (), hint)])
+    raise refused(plan.entry, codes.OVER_CHECKPOINT_TARGET, message, hint)
 
 
 Finished = Callable[[Module], _Measured]
@@ -520,6 +519,5 @@ def _nothing_inside(plan: _Recomputation, choice: Recomputed) -> ProgramError:
 
 
 def _nothing(entry: Function, reason: str, hint: str | None) -> ProgramError:
-    site = Site(entry.name, None, Part("name"))
     message = f"`@{entry.name}` {reason}, so there is nothing to recompute"
-    return ProgramError([Diagnostic(codes.NOTHING_TO_RECOMPUTE, site, message, (), hint)])
+    return refused(entry, codes.NOTHING_TO_RECOMPUTE, message, hint)

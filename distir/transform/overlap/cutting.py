@@ -21,7 +21,7 @@ from distir.ir import operands as operands_of
 from distir.ir import results as results_of
 from distir.ir.builder import namer
 from distir.ir.dataflow import definitions, uses
-from distir.ir.rewrite import Rewriter, facts_of, state_since
+from distir.ir.rewrite import Rewriter, facts_of, state_since, substituted
 from distir.ops import OPS, Value, type_of
 from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
 from distir.ops.layout import Layout
@@ -347,10 +347,10 @@ class _Writer(Rewriting):
                 self.cut_as[name] = given
         for chunk in range(self.size):
             for template in templates:
-                args = tuple(self._of_chunk(arg, chunk) for arg in template.args)
+                args = self._of_chunk(template.args, chunk)
                 self.body.append(replace(template, results=self._named(template.results), args=args, claims=()))
             if site is not None:
-                args = [self._of_chunk(arg, chunk) for arg in site.args]
+                args = self._of_chunk(site.args, chunk)
                 self._communicated(site, args, Split(self.cut.state.axis))
 
     @cached_property
@@ -359,10 +359,8 @@ class _Writer(Rewriting):
         found = [name for index in self.cut.statements for name in results_of(self.function.body[index])]
         return frozenset(found)
 
-    def _of_chunk(self, arg: Arg, chunk: int) -> Arg:
-        if isinstance(arg, tuple):
-            return tuple(self._of_chunk(each, chunk) for each in arg)
-        return self.chunks[arg][chunk] if isinstance(arg, str) and arg in self.chunks else arg
+    def _of_chunk(self, args: tuple[Arg, ...], chunk: int) -> tuple[Arg, ...]:
+        return substituted(args, {name: parts[chunk] for name, parts in self.chunks.items() if len(parts) > chunk})
 
     def _named(self, names: Sequence[str]) -> tuple[str, ...]:
         """Names for the results of the next chunk."""

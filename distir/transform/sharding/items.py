@@ -296,21 +296,28 @@ class Expansion:
         return zip(*columns, strict=True) if columns else ((),) * size
 
     def _claims(self, claims: tuple[Type | None, ...], rank: int) -> tuple[Type | None, ...]:
-        def move(device: int) -> int:
-            return self.mesh.device(device, rank)
-
-        return tuple(None if claim is None else on_devices(claim, move) for claim in claims)
+        return tuple([claim and at_rank(claim, self.mesh, rank) for claim in claims])
 
     def _moved(self, op: str, attrs: Attributes, rank: int) -> Attributes:
         """Attributes with device numbers mapped to a rank's devices."""
         key = (attrs, (op, *attrs), rank)
         known = self._attributes.get(key)
         if known is None:
-            moved = {n: _on(self.mesh, v, rank) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()}
-            if (group := represented(op, attrs)) is not None:
-                moved["stride"] = self.mesh.stride(group[1])
-            known = self._attributes[key] = Attributes(moved)
+            known = self._attributes[key] = moved_attributes(op, attrs, self.mesh, rank)
         return known
+
+
+def at_rank(type: Type, mesh: Mesh, rank: int) -> Type:
+    """A type on a rank's devices."""
+    return on_devices(type, lambda device: mesh.device(device, rank))
+
+
+def moved_attributes(op: str, attrs: Attributes, mesh: Mesh, rank: int) -> Attributes:
+    """Attributes with device numbers mapped to a rank's devices."""
+    moved = {n: _on(mesh, v, rank) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()}
+    if (group := represented(op, attrs)) is not None:
+        moved["stride"] = mesh.stride(group[1])
+    return Attributes(moved)
 
 
 @lru_cache(maxsize=1 << 12)  # a cache, since most collectives differ in their operands alone
