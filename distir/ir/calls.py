@@ -15,6 +15,16 @@ def ops_in(of: Function | Module, *ops: str) -> Iterator[Apply]:
                 yield statement
 
 
+def calls_of(module: Module) -> dict[str, list[tuple[Function, int, Call]]]:
+    """By function that is called: its calls, each with the caller and the number of the statement."""
+    found: dict[str, list[tuple[Function, int, Call]]] = {}
+    for function in module:
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Call):
+                found.setdefault(statement.function, []).append((function, index, statement))
+    return found
+
+
 def callees(function: Function) -> Iterator[str]:
     """The functions that a function calls, each once, in the order of their first calls."""
     return iter(dict.fromkeys(s.function for s in function.body if isinstance(s, Call)))

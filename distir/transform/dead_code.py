@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from distir.ir import DISCARD, Apply, Call, Function, Module, Return, Statement, names, operands, results
+from distir.ir.calls import calls_of
 from distir.ir.dataflow import uses
 from distir.ir.rewrite import mapped
 from distir.transform.entry import entry_names
@@ -58,11 +59,11 @@ def with_results(statement: Apply | Call, renamed: tuple[str, ...]) -> Apply | C
 
 def _unused_ends(module: Module) -> Module:
     """Functions and calls without results that every call discards, and parameters that the callee does not mention."""
-    given: dict[str, set[int]] = {}
-    for call in _calls(module):
-        given.setdefault(call.function, set()).update(i for i, name in enumerate(call.results) if name != DISCARD)
-    for name in entry_names(module):
-        given.pop(name, None)
+    given = {
+        name: {i for _, _, call in calls for i, result in enumerate(call.results) if result != DISCARD}
+        for name, calls in calls_of(module).items()
+        if name not in entry_names(module)
+    }
     taken = {name: _mentioned(module.functions[name]) for name in given}
     ends = {name: (len(module.functions[name].params), len(module.functions[name].returned)) for name in given}
     called = {name for name, counts in ends.items() if counts != (len(taken[name]), len(given[name]))}
@@ -89,10 +90,6 @@ def _unused_ends(module: Module) -> Module:
 def _mentioned(function: Function) -> set[int]:
     """The parameters that a function mentions."""
     return {i for i, param in enumerate(function.params) if param.name in uses(function)}
-
-
-def _calls(module: Module) -> Iterable[Call]:
-    return (statement for function in module for statement in function.body if isinstance(statement, Call))
 
 
 def _chosen(items: tuple[T, ...], indices: set[int]) -> tuple[T, ...]:

@@ -10,6 +10,7 @@ by block. Independent of the machine: `products` decides what is profitable.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -418,20 +419,22 @@ class _Writer(Rewriting):
         self.body.append(Apply(results, op, args, Attributes(attrs)))
 
 
-def _apart(shape: Shape, state: Split, chunks: int) -> Literal:
-    """The shape of a chunk, with its blocks as a separate dimension. Raises NoRule if their size is unknown."""
-    (block, *_), count = state.blocks, len(state.blocks)
+def _blocks(state: Split, chunks: int) -> tuple[int, int]:
+    """The number of blocks along a split dimension, and their size in a chunk. Raises NoRule if that is unknown."""
+    (block, *_) = state.blocks
     if not isinstance(block, int):
         raise NoRule
-    return _stated(shape, state.axis, (count, block // chunks))
+    return len(state.blocks), block // chunks
+
+
+def _apart(shape: Shape, state: Split, chunks: int) -> Literal:
+    """The shape of a chunk, with its blocks as a separate dimension."""
+    return _stated(shape, state.axis, _blocks(state, chunks))
 
 
 def _together(shape: Shape, state: Split, chunks: int) -> Literal:
-    """The shape of a chunk. Raises NoRule if the size of its blocks is unknown."""
-    (block, *_), count = state.blocks, len(state.blocks)
-    if not isinstance(block, int):
-        raise NoRule
-    return _stated(shape, state.axis, (count * (block // chunks),))
+    """The shape of a chunk."""
+    return _stated(shape, state.axis, (math.prod(_blocks(state, chunks)),))
 
 
 def _stated(shape: Shape, axis: int, sizes: tuple[int, ...]) -> Literal:
