@@ -127,8 +127,7 @@ class Function(ShownFunction):
     @property
     def returned(self) -> tuple[Arg, ...]:
         """What the function returns; nothing if its `return` is missing."""
-        last = self.body[-1] if self.body else None
-        return last.args if isinstance(last, Return) else ()
+        return self.body[-1].args if self.body and isinstance(self.body[-1], Return) else ()
 
 
 class Module(ShownModule):

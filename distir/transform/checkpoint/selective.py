@@ -272,7 +272,7 @@ def _recomputing(pair: Pair, dropped: Mapping[int, str]) -> tuple[Function, list
     """The VJP function that recomputes dropped values, and the function's parameters that it takes for that."""
     edit, own = Rewriter(pair.vjp), pair.vjp.params
     there: dict[str, Arg] = {name: own[i].name for i, name in pair.values.items() if i not in dropped}
-    makers: dict[str, Statement | Param] = {
+    makers: dict[str, Apply | Call | Param] = {
         n: s for s in pair.function.body if isinstance(s, (Apply, Call)) for n in s.results
     }
     makers |= {p.name: p for p in pair.function.params}

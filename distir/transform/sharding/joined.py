@@ -29,7 +29,7 @@ def with_joined_sums(module: Module, inner: int, outer: int, stride: int | None 
     """
     entry = entry_of(module)
     is_written_out = any(ops_in(entry, SUM))
-    rho = checked(module).states[entry.name] if is_written_out else {}
+    rho: Mapping[str, Value] = checked(module).states[entry.name] if is_written_out else {}
     return module.replacing(_joined(entry, inner, outer, stride, rho))
 
 
