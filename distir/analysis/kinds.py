@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from distir.ir import Apply, Arg, Call, Function, Module, Param
-from distir.ir.calls import callees, callees_first
+from distir.ir.calls import callees, callees_first, calls_of
 from distir.ir.core import names
 from distir.ops import OPS
 
@@ -111,15 +111,13 @@ class ValueKinds:
     def _backward(self) -> None:
         """From the operands of optimizers to where the gradients come from."""
         makers: dict[Place, Apply | Call] = {}
-        calls: dict[str, list[tuple[Function, Call]]] = {}
+        calls = calls_of(self.module)
         waiting: list[Place] = []
         for function in self.module:
             for statement in function.body:
                 if isinstance(statement, (Apply, Call)):
                     makers |= dict.fromkeys([(function.name, result) for result in statement.results], statement)
-                if isinstance(statement, Call):
-                    calls.setdefault(statement.function, []).append((function, statement))
-                elif isinstance(statement, Apply) and _updates(statement):
+                if isinstance(statement, Apply) and _updates(statement):
                     waiting += [(function.name, name) for name in names(statement.args[1:2])]
         for found in (self.gradients, self.uncast):
             cast: list[Place] = []
@@ -137,13 +135,13 @@ class ValueKinds:
         self,
         place: Place,
         makers: Mapping[Place, Apply | Call],
-        calls: Mapping[str, list[tuple[Function, Call]]],
+        calls: Mapping[str, list[tuple[Function, int, Call]]],
     ) -> list[Place]:
         name, value = place
         maker = makers.get(place)
         if maker is None:
             params = [p.name for p in self.module.functions[name].params]
-            given = [(f.name, call.args[params.index(value)]) for f, call in calls.get(name, ())]
+            given = [(f.name, call.args[params.index(value)]) for f, _, call in calls.get(name, ())]
             return [(f, arg) for f, args in given for arg in names((args,))]
         if isinstance(maker, Call):
             callee = self.module.functions[maker.function]

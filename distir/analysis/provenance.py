@@ -40,7 +40,7 @@ def with_facts(module: Module, entry: Function) -> Module:
     if "microbatch" not in stated:
         module = _with_microbatches(module, module.functions[entry.name])
     if "of" not in stated:
-        module = _with_entry(module, _with_parameters(module.functions[entry.name]))
+        module = module.replacing(_with_parameters(module.functions[entry.name]))
     return module
 
 
@@ -104,10 +104,6 @@ def _stated(module: Module) -> Iterator[str]:
     for function in module:
         for facts in {function.facts, *map(facts_of, function.body)}:
             yield from (name for name in ("phase", "microbatch", "of") if getattr(facts, name))
-
-
-def _with_entry(module: Module, entry: Function) -> Module:
-    return Module(entry if function.name == entry.name else function for function in module)
 
 
 def _with(statement: Statement, **facts: object) -> Statement:
@@ -295,7 +291,7 @@ def _with_microbatches(module: Module, entry: Function) -> Module:
         _with(statement, microbatch=used.bit_length()) if used and not used & (used - 1) else statement
         for statement, used in zip(entry.body, of, strict=True)
     )
-    return _with_entry(module, replace(entry, body=tuple(body)))
+    return module.replacing(replace(entry, body=tuple(body)))
 
 
 def _batch(entry: Function) -> dict[str, object]:

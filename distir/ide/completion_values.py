@@ -11,7 +11,6 @@ from enum import IntEnum
 
 from distir.analysis.repairs import moved_to
 from distir.diagnostics import Span
-from distir.ide.actions.core import namer
 from distir.ide.completion_items import Completion, CompletionKind, Completions
 from distir.ide.context import CursorContext, PartialOperation
 from distir.ide.document import Document
@@ -19,7 +18,7 @@ from distir.ide.edits import Edit, line_end
 from distir.ide.operands import fits, fits_call, is_host, values_of
 from distir.ide.sends import name_there, send, sent_before
 from distir.ir import UNKNOWN, Function, names, operands, results, types
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import FunctionBuilder, namer
 from distir.ops import OPS, Value, type_of
 from distir.syntax import print_statement
 from distir.syntax.printing import INDENT

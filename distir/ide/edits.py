@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from distir.diagnostics import Span
-from distir.ir import Call, Statement, results
-from distir.ir.builder import FunctionBuilder
+from distir.ir import Call, Statement
+from distir.ir.builder import namer
 from distir.ir.counted import as_counted
 from distir.ir.rolling import statements_of
 from distir.syntax import FunctionSyntax, Syntax, print_statement
@@ -128,13 +128,8 @@ def _printed(syntax: Syntax, written: FunctionSyntax, statement: Statement) -> s
     callee = syntax.counted.get(statement.function) if isinstance(statement, Call) else None
     if callee is None or not isinstance(statement, Call) or as_counted(statement, callee) is not None:
         return print_statement(statement, syntax.counted)
-    builder = FunctionBuilder(written.function.name)
-    builder.take(param.name for param in written.function.params)
-    for other in written.function.body:
-        builder.take(results(other))
-    return f"{line_end(syntax.source.text)}{INDENT}".join(
-        map(print_statement, statements_of(statement, callee, builder))
-    )
+    statements = statements_of(statement, callee, namer(written.function))
+    return f"{line_end(syntax.source.text)}{INDENT}".join(map(print_statement, statements))
 
 
 def _exchanged(

@@ -151,7 +151,7 @@ def _stretched(main: Function, stack: Stack) -> Function:
         raise Unlike
     ends = dict(zip(calls[last].results, chain[-1].results, strict=True))
     more = len(stack.kinds) - stack.shown
-    rest = [_behind(_renamed(statement, ends), more) for statement in body[end + 1 :]]
+    rest = [_behind(with_operands(statement, ends), more) for statement in body[end + 1 :]]
     return replace(main, params=params.all(), body=(*body[: end + 1], *chain[stack.shown :], *rest))
 
 
@@ -218,10 +218,6 @@ def _moved(arg: Arg, before: Mapping[str, str], params: _Params, like: int, inde
     if not isinstance(arg, str):
         return arg
     return params.like(arg, like, index) or before.get(arg, arg)
-
-
-def _renamed(statement: Statement, renamed: Mapping[str, str]) -> Statement:
-    return with_operands(statement, cast("Mapping[str, Arg]", renamed))
 
 
 def _fresh(name: str, used: set[str]) -> str:

@@ -16,13 +16,12 @@ from distir.ir import (
     Dense,
     Function,
     Literal,
-    Return,
     Statement,
     names,
-    operands,
     results,
 )
 from distir.ir.builder import FunctionBuilder
+from distir.ir.rewrite import mapped, with_names
 from distir.ops import OPS, Reject, Value, dense, strengthen, to_array
 
 
@@ -100,21 +99,7 @@ def with_result_names(function: Function, wanted: Sequence[str]) -> tuple[Functi
             taken.add(new)
     if not renamed:
         return function, {}
-    body: list[Statement] = []
-    for statement in function.body:
-        args = tuple(_renamed(arg, renamed) for arg in operands(statement))
-        rs = tuple(renamed.get(name, name) for name in results(statement))
-        if isinstance(statement, Return):
-            body.append(Return(args))
-        elif isinstance(statement, (Apply, Call)):
-            body.append(replace(statement, results=rs, args=args))
-    return Function(function.name, function.params, tuple(body), function.result_types), renamed
-
-
-def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
-    if isinstance(arg, tuple):
-        return tuple(_renamed(item, names) for item in arg)
-    return names.get(arg, arg) if isinstance(arg, str) else arg
+    return mapped(function, lambda statement: with_names(statement, renamed)), renamed
 
 
 def _constant(name: str, value: Dense) -> Statement:

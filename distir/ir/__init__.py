@@ -1,5 +1,6 @@
 """The program as a value. Other rooms import from here, or the modules `dims` and `types` whole."""
 
+from distir.ir.calls import ops_in
 from distir.ir.core import (
     COMPUTE,
     DISCARD,
@@ -67,5 +68,6 @@ __all__ = [
     "identity",
     "names",
     "operands",
+    "ops_in",
     "results",
 ]

@@ -10,7 +10,7 @@ Example::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import cast
 
 from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Literal, Module, Param, Return, Statement, results
@@ -41,6 +41,11 @@ class FunctionBuilder:
             name = f"{hint}_{self._next[hint]}"
         self._taken.add(name)
         return name
+
+    @property
+    def taken(self) -> Set[str]:
+        """The names that `fresh` does not give."""
+        return self._taken
 
     def take(self, names: Iterable[str]) -> None:
         """Take names that are defined elsewhere: `fresh` does not give them."""

@@ -1,10 +1,28 @@
-"""The order of a module's functions by who calls whom: what walks all of them walks them in it, without recursion."""
+"""What functions run: their ops, whom they call, and an order by that, in which all are walked without recursion."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from distir.ir.core import Apply, Call, Function, Module
+
+
+def ops_in(of: Function | Module, *ops: str) -> Iterator[Apply]:
+    """The ops in a function, or in all functions of a module: those of these names, or all."""
+    for function in (of,) if isinstance(of, Function) else of:
+        for statement in function.body:
+            if isinstance(statement, Apply) and (not ops or statement.op in ops):
+                yield statement
+
+
+def calls_of(module: Module) -> dict[str, list[tuple[Function, int, Call]]]:
+    """By function that is called: its calls, each with the caller and the number of the statement."""
+    found: dict[str, list[tuple[Function, int, Call]]] = {}
+    for function in module:
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Call):
+                found.setdefault(statement.function, []).append((function, index, statement))
+    return found
 
 
 def callees(function: Function) -> Iterator[str]:

@@ -127,8 +127,7 @@ class Function(ShownFunction):
     @property
     def returned(self) -> tuple[Arg, ...]:
         """What the function returns; nothing if its `return` is missing."""
-        last = self.body[-1] if self.body else None
-        return last.args if isinstance(last, Return) else ()
+        return self.body[-1].args if self.body and isinstance(self.body[-1], Return) else ()
 
 
 class Module(ShownModule):
@@ -154,6 +153,11 @@ class Module(ShownModule):
     def __hash__(self) -> int:
         return hash(tuple(self))
 
+    def replacing(self, *functions: Function) -> Module:
+        """The module with functions in the places of those of the same names, or behind all; itself if it has these."""
+        new = {function.name: function for function in functions}
+        return self if new.items() <= self.functions.items() else Module({**self.functions, **new}.values())
+
     def entry(self, name: str | None = None) -> Function | None:
         """The function named, else `@main`, else the last one.
 
@@ -171,9 +175,8 @@ def names(args: Iterable[Arg]) -> list[str]:
     """The values that arguments mention, in order, with repetitions. An operand that is left out is none."""
     found: list[str] = []
     for arg in args:
-        if isinstance(arg, str):
-            if arg:
-                found.append(arg)
+        if isinstance(arg, str) and arg:
+            found.append(arg)
         elif isinstance(arg, tuple):
             found += names(arg)
     return found

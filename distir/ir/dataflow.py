@@ -7,12 +7,12 @@ follow the edits of a body that does.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, TypeVar
 
-from distir.ir.core import DISCARD, Arg, Function, Statement, names, operands, results
+from distir.ir.core import DISCARD, Arg, Function, Param, Statement, names, operands, results
 
 T = TypeVar("T")
 
@@ -81,6 +81,23 @@ def maker(function: Function, value: Arg) -> Statement | None:
     """The statement that defines a value; None for a parameter, a constant, or a list."""
     number = definitions(function).get(value) if isinstance(value, str) else None
     return None if number is None else function.body[number]
+
+
+def needed(wanted: Iterable[str], makers: Mapping[str, Statement | Param], there: Container[str]) -> Iterator[str]:
+    """The values that have to be computed for those wanted, each behind what it is computed of.
+
+    `makers`: what defines a value; others are available. So is what is `there`, to which whoever asks adds each value.
+    """
+    waiting = [name for name in wanted if name in makers and name not in there]
+    while waiting:
+        maker = makers[name := waiting[-1]]
+        args = () if name in there or isinstance(maker, Param) else operands(maker)
+        missing = [arg for arg in names(args) if arg in makers and arg not in there]
+        waiting += missing
+        if not missing:
+            waiting.pop()
+            if name not in there:
+                yield name
 
 
 @dataclass(slots=True)

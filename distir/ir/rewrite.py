@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
 
+from distir.ir import types
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.calls import callees_first
 from distir.ir.core import (
     Apply,
     Arg,
@@ -24,7 +26,9 @@ from distir.ir.core import (
     results,
 )
 from distir.ir.dataflow import Chains
+from distir.ir.dims import Dim
 from distir.ir.facts import NO_FACTS, PHASE_ORDER, Facts
+from distir.ir.types import Type
 
 
 class Rewriter:
@@ -74,6 +78,9 @@ class Rewriter:
                 yield number, self._statements[number]
 
     def __getitem__(self, number: int) -> Statement:
+        """The statement of a number. Raises KeyError for one that was erased."""
+        if number in self._gone:
+            raise KeyError(f"statement {number} of `@{self.function.name}` is erased")
         return self._statements[number]
 
     def place(self, value: Arg) -> int | None:
@@ -104,7 +111,9 @@ class Rewriter:
 
         Without any, it is erased.
         """
-        written = in_place_of(self._statements[number], statements)
+        replaced = self._statements[number]
+        stream = replaced.stream if isinstance(replaced, (Apply, Call)) else ""
+        written = stating(facts_of(replaced), on_stream(stream, statements))
         self.before(number, *written[:-1])
         last = written[-1] if written else None
         if last is not self._statements[number] or number in self._gone:
@@ -197,6 +206,29 @@ def mapped(function: Function, change: Callable[[Statement], Statement]) -> Func
     body = tuple(map(change, function.body))
     same = all(new is old for new, old in zip(body, function.body, strict=True))
     return function if same else replace(function, body=body)
+
+
+def with_types(function: Function, change: Callable[[Type], Type]) -> Function:
+    """The function with the types changed that it states: of parameters, by claims, and of results."""
+    params = tuple([p if (t := change(p.type)) is p.type else replace(p, type=t) for p in function.params])
+    stated = function.result_types and tuple(map(change, function.result_types))
+    return replace(mapped(function, lambda s: claiming(s, change)), params=params, result_types=stated)
+
+
+def with_sizes(function: Function, sizes: Mapping[str, Dim]) -> Function:
+    """The function with named dimensions replaced in the types that it states."""
+    return with_types(function, lambda stated: types.substitute(stated, sizes))
+
+
+def claiming(statement: Statement, change: Callable[[Type], Type]) -> Statement:
+    """The statement with the types changed that it claims of its results."""
+    claims = statement.claims if isinstance(statement, (Apply, Call)) else ()
+    return replace(statement, claims=tuple([claim and change(claim) for claim in claims])) if claims else statement
+
+
+def bottom_up(module: Module, write: Callable[[Function], Function]) -> Module:
+    """The module with each function rewritten, after those that it calls."""
+    return module.replacing(*map(write, callees_first(module)))
 
 
 @dataclass(frozen=True)
@@ -319,12 +351,6 @@ def _common(facts: Sequence[Facts]) -> Facts:
 def stating(facts: Facts, statements: Iterable[Statement]) -> list[Statement]:
     """The statements, with those of `facts` that they lack: for what is written in place of one that states these."""
     return [_filled(statement, facts) for statement in statements] if facts else list(statements)
-
-
-def in_place_of(statement: Statement, statements: Iterable[Statement]) -> list[Statement]:
-    """Statements written in place of one: on its stream, unless they name another, and with its facts."""
-    stream = statement.stream if isinstance(statement, (Apply, Call)) else ""
-    return stating(facts_of(statement), on_stream(stream, statements))
 
 
 def on_stream(stream: str, statements: Iterable[Statement]) -> list[Statement]:

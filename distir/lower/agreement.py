@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from distir.analysis import Checker, Instance, check
+from distir.analysis.reached import callee
 from distir.analysis.size import refuse_beyond
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import DISCARD, Apply, Attributes, Call, Literal, Module, Site, Statement, Type
 from distir.ir.calls import inlined_sizes
-from distir.lower.projection import callee, devices_of
+from distir.lower.projection import devices_of
 from distir.ops import OPS, Value, type_of
 from distir.syntax import print_statement
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, Checker, Instance
 from distir.analysis.liveness import last_uses
+from distir.analysis.reached import callee
 from distir.ir import (
     DISCARD,
     Apply,
@@ -30,7 +31,6 @@ from distir.ir import (
 )
 from distir.ir.deep import Deep, finish
 from distir.lower.naming import FUNCTION, Identifiers
-from distir.lower.projection import callee
 from distir.lower.sharing import Root, Sharing, SharingMap, leaves, stream_of
 from distir.lower.statements import NONE, Assignment, lowered
 from distir.ops import OPS, Reject, Value, dense, type_of

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, Checker, Instance
 from distir.analysis.parameters import parameters
+from distir.analysis.reached import callee
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import lowering as codes
 from distir.ir import (
@@ -42,8 +43,9 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ir.calls import reachable
 from distir.ir.deep import Deep, finish
-from distir.ir.sizes import with_sizes
+from distir.ir.rewrite import with_sizes
 from distir.ops import Value, type_of
 
 REMOTE = Attributes({"remote": True})
@@ -100,11 +102,6 @@ class Activity:
                 hint = "state the device in the types of the entry function's parameters"
                 raise ProgramError([Diagnostic(codes.UNPLACED, Site(instance.function.name, index), message, (), hint)])
         return devices_of(instance.state(statement.args)) | devices_of(made)
-
-
-def callee(domain: Checker, instance: Instance, call: Call) -> Instance:
-    """The instance that a call enters."""
-    return domain.instance(call.function, instance.state(call.args))
 
 
 def held_results(instance: Instance, device: int) -> list[int]:
@@ -312,14 +309,9 @@ def _one_device(type: Type) -> int | None:
 
 def _unprojected(module: Module, found: Mapping[str, Function]) -> list[Function]:
     """The functions that the projected ones in `found` call without a projection of their own."""
-    pending = [s.function for f in found.values() for s in f.body if isinstance(s, Call)]
-    called: dict[str, Function] = {}
-    while pending:
-        name = pending.pop()
-        if name not in found and name not in called:
-            called[name] = module.functions[name]
-            pending += [s.function for s in called[name].body if isinstance(s, Call)]
-    return [function for name, function in module.functions.items() if name in called]
+    others = {name: function for name, function in module.functions.items() if name not in found}
+    called = {*reachable(others, found.values())}
+    return [function for name, function in others.items() if name in called]
 
 
 def is_remote(param: Param) -> bool:

@@ -13,9 +13,9 @@ from typing import Union
 
 from distir.analysis import Checker, Instance
 from distir.analysis.liveness import last_uses
+from distir.analysis.reached import callee
 from distir.ir import DISCARD, Apply, Arg, Call, Return, Statement, TupleType, Type, names, operands
 from distir.ir.deep import Deep, finish
-from distir.lower.projection import callee
 from distir.ops import OPS, type_of
 
 Root = tuple[str, tuple[int, ...]]

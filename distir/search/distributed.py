@@ -16,7 +16,7 @@ from distir.cost import Hardware
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Constant, Module
 from distir.ir.per_thread import kept_per_thread
-from distir.ir.sizes import with_sizes
+from distir.ir.rewrite import with_sizes
 from distir.ops import Reject, Value
 from distir.search.plan import AXES, At, Plan
 from distir.search.subject import Subject, batch_dimension

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from distir.cost import Hardware
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Constant, Function, Module, SymbolicDim, TensorType, types
+from distir.ir import Constant, Function, Module, SymbolicDim, TensorType, ops_in, types
 from distir.ops import Reject
 from distir.ops.optimizer import OPTIMIZERS
 from distir.search.space import SpaceError
@@ -46,13 +46,7 @@ class Subject:
     @cached_property
     def experts(self) -> int | None:
         """The number of experts of its layers, or the common divisor of several numbers; None for a model without."""
-        counts = {
-            count
-            for function in self.module
-            for statement in function.body
-            if isinstance(statement, Apply) and statement.op == "Dispatch"
-            if isinstance(count := statement.attrs.get("num_experts"), int)
-        }
+        counts = {n for s in ops_in(self.module, "Dispatch") if isinstance(n := s.attrs.get("num_experts"), int)}
         return math.gcd(*counts) if counts else None
 
     @cached_property
@@ -80,20 +74,12 @@ class Subject:
     def trains(self) -> bool:
         """Whether it is a training step: it has an optimizer's state, or gives as many weights as it takes."""
         updates = {rule.op.name for rule in OPTIMIZERS.values()}
-        return any("state" in param.roles for param in self.entry.params) or any(
-            isinstance(statement, Apply) and statement.op in updates
-            for function in self.module
-            for statement in function.body
-        )
+        return any("state" in param.roles for param in self.entry.params) or any(ops_in(self.module, *updates))
 
     @cached_property
     def attends(self) -> bool:
         """Whether it has attention that could be split along the sequence."""
-        return any(
-            isinstance(statement, Apply) and statement.op == "Attention"
-            for function in self.module
-            for statement in function.body
-        )
+        return any(ops_in(self.module, "Attention"))
 
     def _bytes_of(self, role: str) -> int:
         sizes = {name: size for name, size in self.bind if isinstance(size, int)}

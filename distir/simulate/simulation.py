@@ -11,6 +11,7 @@ from typing import Any
 
 from distir.analysis import Checker, Instance, check_entry
 from distir.analysis.provenance import Provenance
+from distir.analysis.reached import reached
 from distir.cost import Hardware, HardwareError, StepCost, larger, load, show_bytes, show_seconds, step_cost
 from distir.cost.process import NO_OVERHEAD, NO_PROCESS, Overhead
 from distir.diagnostics import Code, Diagnostic, Note, ProgramError
@@ -19,7 +20,6 @@ from distir.ir import (
     DISCARD,
     HOST,
     Apply,
-    Call,
     Constant,
     DimensionError,
     Function,
@@ -492,7 +492,7 @@ def _host_value(name: str, type: types.Type, value: Constant) -> Value:
 
 def place(domain: Checker, entry: Instance, machine: Hardware) -> dict[int, int]:
     """The machine's position of each device that the program uses. Raises ProgramError where it has too few."""
-    instances = reached(domain, entry)
+    instances = [*reached(domain, entry, domain.replicas.names_devices)]  # the others use devices of arguments alone
     found = {device for instance in instances for device in _devices(instance.state.values())}
     for instance, _, statement in _applied(instances):
         if DISCARD in statement.results:
@@ -507,23 +507,6 @@ def place(domain: Checker, entry: Instance, machine: Hardware) -> dict[int, int]
         site = _user(domain, instances, lacking)
         enough = larger.devices_in_words(machine, max(found) - base + 1)
         raise ProgramError([Diagnostic(codes.DEVICE_NOT_IN_HARDWARE, site, message, help=enough)]) from error
-
-
-def reached(domain: Checker, entry: Instance) -> list[Instance]:
-    """The instances that running the entry function runs, each once, callers first; those alone that name devices.
-
-    The others use no device but those that their arguments are on.
-    """
-    found = [entry]
-    seen = {id(entry)}
-    for current in found:  # grows while it is walked
-        for statement in current.function.body:
-            if isinstance(statement, Call) and domain.replicas.names_devices(statement.function):
-                callee = domain.instance(statement.function, current.state(statement.args))
-                if id(callee) not in seen:
-                    seen.add(id(callee))
-                    found.append(callee)
-    return found
 
 
 def _applied(instances: Iterable[Instance]) -> Iterator[tuple[Instance, int, Apply]]:

@@ -26,8 +26,8 @@ from distir.ir import (
     Function,
     Literal,
     Module,
-    Statement,
     TensorType,
+    ops_in,
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ir.rewrite import Rewriter
@@ -48,10 +48,9 @@ FLOAT32 = DTYPES["Float32"]
 def written_as_sums(module: Module) -> Module:
     """The module with such statements of its entry function rewritten; the same module if it has none."""
     entry = entry_of(module)
-    if not any(isinstance(s, Apply) and (s.op == "ScatterND" or _is_weighted_mean(s) or _adds(s)) for s in entry.body):
+    if not any(s.op == "ScatterND" or _is_weighted_mean(s) or _adds(s) for s in ops_in(entry)):
         return module
-    written = _written(entry, analysed(module).states[entry.name])
-    return module if written is entry else Module(written if f is entry else f for f in module)
+    return module.replacing(_written(entry, analysed(module).states[entry.name]))
 
 
 def with_counted_losses(module: Module) -> Module:
@@ -59,27 +58,26 @@ def with_counted_losses(module: Module) -> Module:
 
     Also those of called functions: each part of a batch gives its part of the sum and of the number of labels.
     """
-    if not any(_is_weighted_mean(s) for function in module for s in function.body):
+    if not any(map(_is_weighted_mean, ops_in(module))):
         return module
-    written = {
-        i.function.name: _written(i.function, i.state, losses_alone=True)
-        for i in first_instances(analysed(module), entry_of(module))
-    }
-    return Module(written.get(function.name, function) for function in module)
+    reached = first_instances(analysed(module), entry_of(module))
+    return module.replacing(*(_written(i.function, i.state, losses_alone=True) for i in reached))
 
 
 def _written(function: Function, state: State, losses_alone: bool = False) -> Function:
-    zeros = {s.results[0] for s in function.body if isinstance(s, Apply) and _is_zeros(s)}
+    zeros = {s.results[0] for s in ops_in(function) if _is_zeros(s)}
     edit = Rewriter(function)
     f = edit.builder
     for index, statement in edit:
-        if isinstance(statement, Apply) and _is_weighted_mean(statement):
+        if not isinstance(statement, Apply):
+            continue
+        if _is_weighted_mean(statement):
             _write_counted(f, statement, state)
         elif losses_alone:
             pass
-        elif isinstance(statement, Apply) and statement.op == "ScatterND" and statement.args[0] in zeros:
+        elif statement.op == "ScatterND" and statement.args[0] in zeros:
             _write_gathered(f, statement, state)
-        elif isinstance(statement, Apply) and _adds(statement):
+        elif _adds(statement):
             _write_added(f, statement, state)
         if written := edit.written():
             edit.replace(index, *written)
@@ -122,8 +120,8 @@ def _write_gathered(f: FunctionBuilder, statement: Apply, state: State) -> None:
     f.body.append(Apply(statement.results, "GatherGrad", (statement.args[2], indices, Literal(tuple(sizes))), attrs))
 
 
-def _is_weighted_mean(statement: Statement) -> bool:
-    if not isinstance(statement, Apply) or statement.op not in LOSSES:
+def _is_weighted_mean(statement: Apply) -> bool:
+    if statement.op not in LOSSES:
         return False
     weights = statement.args[LOSSES[statement.op] + 2 :]
     weighted = any(arg != DISCARD for arg in weights) or statement.attrs.get("ignore_index") is not None

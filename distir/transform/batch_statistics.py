@@ -27,10 +27,10 @@ from distir.ir import (
     TensorType,
 )
 from distir.ir.builder import FunctionBuilder
-from distir.ir.calls import callees_first
-from distir.ir.rewrite import Rewriter
+from distir.ir.rewrite import Rewriter, bottom_up
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
+from distir.transform.dead_code import with_results
 from distir.transform.instances import first_instances
 
 NORMALIZATION = "BatchNormalization"
@@ -43,21 +43,22 @@ def with_batch_statistics(analysis: Analysis, entry: Function, everywhere: bool)
     in PyTorch, the running variance averages unbiased variances; if the program itself uses the new statistic, ONNX's
     definition holds, which averages biased ones.
     """
-    rewriter = _Rewriter({i.function.name: i.state for i in first_instances(analysis, entry)}, everywhere)
-    for function in callees_first(analysis.module):
-        rewriter.rewrite(function, is_entry=function.name == entry.name)
-    return Module(rewriter.functions[f.name] for f in analysis.module), rewriter.updated[entry.name]
+    states = {i.function.name: i.state for i in first_instances(analysis, entry)}
+    found = _Statistics(analysis.module, entry, states, everywhere)
+    return bottom_up(analysis.module, found.rewritten), found.updated[entry.name]
 
 
 @dataclass
-class _Rewriter:
+class _Statistics:
+    module: Module
+    entry: Function
     states: Mapping[str, State]
     everywhere: bool
-    functions: dict[str, Function] = field(default_factory=dict[str, Function])
     updated: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """By function: its parameters that hold running statistics, and the names of their new values."""
 
-    def rewrite(self, function: Function, is_entry: bool) -> None:
+    def rewritten(self, function: Function) -> Function:
+        """The function, which returns the new statistics, if it is not the entry function."""
         edit = Rewriter(function)
         f = edit.builder
         now: dict[str, str] = {}
@@ -65,18 +66,17 @@ class _Rewriter:
         for index, statement in edit:
             if isinstance(statement, Apply) and self._is_trained(function, statement):
                 self._normalisation(f, Site(function.name, index), statement, now)
+                edit.replace(index, *edit.written())
             elif isinstance(statement, Call) and self.updated.get(statement.function):
-                self._call(f, statement, now)
-            if written := edit.written():
-                edit.replace(index, *written)
+                edit.replace(index, self._called(f, statement, now))
         params = [p.name for p in function.params]
         self.updated[function.name] = updated = {name: now[name] for name in params if name in now}
         if not updated:
-            self.functions[function.name] = function
-            return
-        if not is_entry:
-            edit.returns((*function.returned, *updated.values()))
-        self.functions[function.name] = edit.done(result_types=function.result_types if is_entry else None)
+            return function
+        if function.name == self.entry.name:
+            return edit.done()
+        edit.returns((*function.returned, *updated.values()))
+        return edit.done(result_types=None)
 
     def _is_trained(self, function: Function, statement: Apply) -> bool:
         if statement.op != NORMALIZATION or function.name not in self.states:
@@ -111,8 +111,8 @@ class _Rewriter:
                 f.body.append(Apply((new,), "MovingAverage", (now.get(running, running), found), follows))
                 now[running] = new
 
-    def _call(self, f: FunctionBuilder, call: Call, now: dict[str, str]) -> None:
-        params = [p.name for p in self.functions[call.function].params]
+    def _called(self, f: FunctionBuilder, call: Call, now: dict[str, str]) -> Call | Apply:
+        params = [p.name for p in self.module.functions[call.function].params]
         args = list(call.args)
         new: list[str] = []
         for param in self.updated[call.function]:
@@ -124,8 +124,7 @@ class _Rewriter:
             args[i] = now.get(given, given)
             new.append(f.fresh(f"{given}_new"))
             now[given] = new[-1]
-        claims = (*call.claims, *(None for _ in new)) if call.claims else ()
-        f.body.append(replace(call, results=(*call.results, *new), args=tuple(args), claims=claims))
+        return with_results(replace(call, args=tuple(args)), (*call.results, *new))
 
 
 def _unbiased(f: FunctionBuilder, x: str, mean: str, variance: str, stated: TensorType) -> str:

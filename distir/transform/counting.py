@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 from distir.analysis import Analysis, Instance
-from distir.ir import Apply, Attributes, Call, DimensionError, Function, Statement, TensorType, TupleType, Type, types
+from distir.ir import Apply, Attributes, Call, DimensionError, Statement, TensorType, TupleType, Type, types
+from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Op, Reject, Value, type_of
 from distir.ops.devices import canonical_devices, devices_of, known_work
 
@@ -17,9 +18,6 @@ ANY_SIZE = 5040
 Called = tuple[str, tuple[Value, ...]]
 """A function and its arguments."""
 
-Known = dict[Called, dict[str, int]]
-"""The FLOPs of functions and their callees, by op. Those of calls that differ in their devices alone are one."""
-
 
 def flops(analysis: Analysis, entry: str) -> dict[str, int]:
     """The FLOPs of one run, summed over all devices, by op.
@@ -27,16 +25,15 @@ def flops(analysis: Analysis, entry: str) -> dict[str, int]:
     Omits ops with an unknown size or unknown work; named dimensions count as `ANY_SIZE`.
     """
     first = (entry, tuple(p.type for p in analysis.module.functions[entry].params))
-    return _by_function(analysis, first)[_canonical(first)]
+    return finish(_counted(analysis, first, {}))
 
 
 def statement_flops(analysis: Analysis, entry: str) -> list[int]:
     """The FLOPs by statement of the entry function; a call's are those of its callee."""
-    function = analysis.module.functions[entry]
-    first = (entry, tuple(p.type for p in function.params))
-    known, instance = _by_function(analysis, first), analysis.domain.instance(*first)
+    function, known = analysis.module.functions[entry], dict[Called, dict[str, int]]()
+    instance = analysis.domain.instance(entry, tuple(p.type for p in function.params))
     return [
-        sum(known[_canonical((s.function, instance.state(s.args)))].values())
+        sum(finish(_counted(analysis, (s.function, instance.state(s.args)), known)).values())
         if isinstance(s, Call)
         else sum(_own(analysis, s, instance).values())
         for s in function.body
@@ -48,40 +45,23 @@ def _canonical(called: Called) -> Called:
     return name, canonical_devices(devices_of(vs))(vs)
 
 
-def _by_function(analysis: Analysis, first: Called) -> Known:
-    """The FLOPs of a function and its callees."""
-    domain, module = analysis.domain, analysis.module
-    known: Known = {}
-    pending = [first]
-    while pending:
-        key = pending[-1]
-        if (canonical := _canonical(key)) in known:
-            pending.pop()
-            continue
-        function, instance = module.functions[key[0]], domain.instance(*key)
-        calls = {_canonical(call): call for call in _calls(function, instance)}
-        missing = [call for found, call in calls.items() if found not in known]
-        if missing:
-            pending += missing
-        else:
-            inner = (known[_canonical(call)] for call in _calls(function, instance))
-            known[canonical] = _counted(analysis, function, instance, inner)
-    return known
+def _counted(analysis: Analysis, called: Called, known: dict[Called, dict[str, int]]) -> Deep[dict[str, int]]:
+    """The FLOPs of a function's own ops by name, then those of its calls.
 
-
-def _calls(function: Function, instance: Instance) -> list[Called]:
-    return [(s.function, instance.state(s.args)) for s in function.body if isinstance(s, Call)]
-
-
-def _counted(
-    analysis: Analysis, function: Function, instance: Instance, inner: Iterable[Mapping[str, int]]
-) -> dict[str, int]:
-    """The FLOPs of a function's own ops by name, then those of its calls."""
-    found: dict[str, int] = {}
-    for counts in (*(_own(analysis, statement, instance) for statement in function.body), *inner):
-        for name, count in counts.items():
+    `known`: those of functions and their callees; calls that differ in their devices alone are one.
+    """
+    key = _canonical(called)
+    if key not in known:
+        instance = analysis.domain.instance(*called)
+        body, found = instance.function.body, dict[str, int]()
+        each = [_own(analysis, statement, instance) for statement in body]
+        for s in body:
+            if isinstance(s, Call):
+                each.append((yield _counted(analysis, (s.function, instance.state(s.args)), known)))
+        for name, count in (item for counts in each for item in counts.items()):
             found[name] = found.get(name, 0) + count
-    return found
+        known[key] = found
+    return known[key]
 
 
 def _own(analysis: Analysis, statement: Statement, instance: Instance) -> Mapping[str, int]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
-from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, Return, Statement, names, operands, results
+from distir.ir import DISCARD, Apply, Call, Function, Module, Return, Statement, names, operands, results
+from distir.ir.calls import calls_of
+from distir.ir.dataflow import uses
 from distir.ir.rewrite import mapped
 from distir.transform.entry import entry_names
 from distir.transform.steps import always, step
@@ -18,7 +21,7 @@ T = TypeVar("T")
 def dce(module: Module) -> Module:
     """Dead code elimination: remove statements, results and parameters that no result of the entry needs."""
     while True:
-        smaller = _unused_parameters(_unused_results(_dead_statements(module)))
+        smaller = _unused_ends(Module(map(pruned, module)))
         if smaller == module:
             return module
         module = smaller
@@ -54,65 +57,39 @@ def with_results(statement: Apply | Call, renamed: tuple[str, ...]) -> Apply | C
     return replace(statement, results=renamed, claims=claims)
 
 
-def _dead_statements(module: Module) -> Module:
-    return Module(map(pruned, module))
+def _unused_ends(module: Module) -> Module:
+    """Functions and calls without results that every call discards, and parameters that the callee does not mention."""
+    given = {
+        name: {i for _, _, call in calls for i, result in enumerate(call.results) if result != DISCARD}
+        for name, calls in calls_of(module).items()
+        if name not in entry_names(module)
+    }
+    taken = {name: _mentioned(module.functions[name]) for name in given}
+    ends = {name: (len(module.functions[name].params), len(module.functions[name].returned)) for name in given}
+    called = {name for name, counts in ends.items() if counts != (len(taken[name]), len(given[name]))}
+
+    def fewer(function: Function, statement: Statement) -> Statement:
+        if isinstance(statement, Return) and function.name in called:
+            return Return(_chosen(statement.args, given[function.name]))
+        if not isinstance(statement, Call) or statement.function not in called:
+            return statement
+        args, used = _chosen(statement.args, taken[statement.function]), given[statement.function]
+        made, claims = _chosen(statement.results, used), _chosen(statement.claims, used)
+        return replace(statement, args=args, results=made, claims=claims)
+
+    def written(function: Function) -> Function:
+        changed = mapped(function, partial(fewer, function))
+        if function.name not in called:
+            return changed
+        stated = function.result_types and _chosen(function.result_types, given[function.name])
+        return replace(changed, params=_chosen(function.params, taken[function.name]), result_types=stated)
+
+    return Module(map(written, module))
 
 
-def _unused_results(module: Module) -> Module:
-    """Functions and calls without the results that every call of a function discards."""
-    kept: dict[str, set[int]] = {}
-    for call in _calls(module):
-        used = {i for i, name in enumerate(call.results) if name != DISCARD}
-        kept.setdefault(call.function, set()).update(used)
-    for name in entry_names(module):
-        kept.pop(name, None)
-    shrunk = {name: used for name, used in kept.items() if len(used) < len(module.functions[name].returned)}
-    if not shrunk:
-        return module
-    return Module(_with_fewer_results(f, shrunk) for f in module)
-
-
-def _with_fewer_results(function: Function, kept: dict[str, set[int]]) -> Function:
-    def fewer(statement: Statement) -> Statement:
-        if isinstance(statement, Return) and function.name in kept:
-            return Return(_chosen(statement.args, kept[function.name]))
-        if isinstance(statement, Call) and statement.function in kept:
-            used = kept[statement.function]
-            claims = _chosen(statement.claims, used)
-            return replace(statement, results=_chosen(statement.results, used), claims=claims)
-        return statement
-
-    stated = function.result_types
-    if stated is not None and function.name in kept:
-        stated = _chosen(stated, kept[function.name])
-    return replace(mapped(function, fewer), result_types=stated)
-
-
-def _unused_parameters(module: Module) -> Module:
-    """Functions and calls without parameters that the callee's body does not mention."""
-    called = {call.function for call in _calls(module)} - set(entry_names(module))
-    kept: dict[str, set[int]] = {}
-    for name in called:
-        function = module.functions[name]
-        used = {n for statement in function.body for n in names(operands(statement))}
-        indices = {i for i, param in enumerate(function.params) if param.name in used}
-        if len(indices) < len(function.params):
-            kept[name] = indices
-    if not kept:
-        return module
-
-    def fewer(statement: Statement) -> Statement:
-        if isinstance(statement, Call) and statement.function in kept:
-            args: tuple[Arg, ...] = _chosen(statement.args, kept[statement.function])
-            return replace(statement, args=args)
-        return statement
-
-    changed = (mapped(f, fewer) for f in module)
-    return Module(replace(f, params=_chosen(f.params, kept[f.name])) if f.name in kept else f for f in changed)
-
-
-def _calls(module: Module) -> Iterable[Call]:
-    return (statement for function in module for statement in function.body if isinstance(statement, Call))
+def _mentioned(function: Function) -> set[int]:
+    """The parameters that a function mentions."""
+    return {i for i, param in enumerate(function.params) if param.name in uses(function)}
 
 
 def _chosen(items: tuple[T, ...], indices: set[int]) -> tuple[T, ...]:

@@ -11,28 +11,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import islice, permutations
+from itertools import permutations
 from typing import Any
 
 from distir.analysis import Analysis
-from distir.ir import (
-    Apply,
-    Call,
-    Dim,
-    Function,
-    Module,
-    Statement,
-    SymbolicDim,
-    TensorType,
-    Type,
-    dims,
-    types,
-)
+from distir.ir import Dim, Function, Module, SymbolicDim, TensorType, dims, ops_in, types
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
+from distir.ir.rewrite import with_sizes
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked_result
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_names, entry_of
 from distir.transform.order import DISTRIBUTED, SPREAD, STATE_ON_HOSTS
 from distir.transform.pipeline import OPTION_WORDS, SCHEDULES, SUMS, count_of, per_device, pipeline_of, schedule_count
 from distir.transform.sharding import (
@@ -281,7 +270,7 @@ class _Distribution:
         self._split(context, self._stride("c", "p"), places, order=order, factors=holders.factors)
         self._check(f"cp={context}", self.given)
         self.shards.settled = self.shards.settled and self.shards.settled.of(_copies(before, entry_of(self.made)))
-        self._weights_of_shards(before, context)
+        self._weights_of_shards(before)
 
     def split_tensors(self, sequence: bool, cut_sends: bool, whole: frozenset[str]) -> None:
         """Split tensors over shards, as the plan says."""
@@ -296,7 +285,7 @@ class _Distribution:
             self.made = _shards(self.given, self.analysis, piped, t, self.shards.by_hand, *how)
         if self.degrees["d"] > 1:
             self.analysis = _checked_shards(self.given, self.made, t)
-        self._weights_of_shards(before, t)
+        self._weights_of_shards(before)
 
     def split_experts(self, dispatcher: str) -> None:
         """Let neighbouring replicas have a part of the experts each."""
@@ -355,9 +344,9 @@ class _Distribution:
     def _check(self, step: str, before: Module) -> None:
         self.analysis = checked_result(step, before, self.made, entry_of(self.made).name)
 
-    def _weights_of_shards(self, before: Function, count: int) -> None:
-        shards = 1 if self.representative else count
-        self.weights = _of_shards(self.weights, before, entry_of(self.made), shards)
+    def _weights_of_shards(self, before: Function) -> None:
+        sources = _copies(before, entry_of(self.made))
+        self.weights = {name: self.weights[source] for name, source in sources.items() if source in self.weights}
 
 
 @kept_per_thread(4)  # plans that differ in the number of replicas have the same shards
@@ -393,17 +382,6 @@ def _settled(module: Module, pipeline: Module | None = None) -> Settled:
     return found if pipeline is None else found.of(_sources(pipeline))
 
 
-def _of_shards(weights: Owned, whole: Function, made: Function, shards: int) -> Owned:
-    """The weights of experts by parameter of the program in which each device became `shards` devices."""
-    names = (p.name for p in made.params)
-    found: dict[str, tuple[tuple[tuple[int, ...], int], ...]] = {}
-    for param in whole.params:
-        for name in islice(names, shards if types.devices(param.type) else 1):
-            if param.name in weights:
-                found[name] = weights[param.name]
-    return found
-
-
 @lru_cache(maxsize=16)  # a search requests the same pipeline with other degrees of data and tensor parallelism
 def _pipeline(module: Module, stages: int, microbatches: int, *options: Any) -> Module:
     return pipeline_of(module, stages, microbatches, *options).written
@@ -428,7 +406,7 @@ def _sources(module: Module) -> dict[str, str]:
     """By parameter of a pipeline: the corresponding parameter of the program on one device."""
     entry = entry_of(module)
     scatter = module.functions[f"{entry.name}.scatter"]
-    sent = {s.results[0]: str(s.args[0]) for s in scatter.body if isinstance(s, Apply)}
+    sent = {s.results[0]: str(s.args[0]) for s in ops_in(scatter)}
     return {p.name: sent.get(str(arg), str(arg)) for p, arg in zip(entry.params, scatter.returned, strict=True)}
 
 
@@ -457,22 +435,7 @@ def _resized(module: Module, dimensions: Mapping[str, Dim]) -> Module:
     """The program with named dimensions of its entry function substituted."""
     if not dimensions:
         return module
-    name = entry_of(module).name
-    ends = {name, f"{name}.scatter", f"{name}.gather"}
-
-    def resized(type: Type) -> Type:
-        return types.substitute(type, dimensions)
-
-    def said(statement: Statement) -> Statement:
-        claims = statement.claims if isinstance(statement, (Apply, Call)) else ()
-        return replace(statement, claims=tuple(c and resized(c) for c in claims)) if claims else statement
-
-    def changed(function: Function) -> Function:
-        params = tuple([p if (t := resized(p.type)) is p.type else replace(p, type=t) for p in function.params])
-        stated = function.result_types and tuple(map(resized, function.result_types))
-        return replace(function, params=params, body=tuple(map(said, function.body)), result_types=stated)
-
-    return Module(changed(f) if f.name in ends else f for f in module)
+    return module.replacing(*(with_sizes(module.functions[name], dimensions) for name in entry_names(module)))
 
 
 def folded(ep: int, cut: int, shards: int, context: int, replicas: int) -> tuple[Holders, Holders, int]:

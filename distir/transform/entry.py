@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics import Code, Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import Function, Module
+from distir.ir import Function, Module, Part, Site
 
 ROLES = ("scatter", "gather")
 """`@main.scatter` maps sequential parameters to distributed ones, `@main.gather` distributed results back."""
@@ -16,6 +16,11 @@ def entry_of(module: Module) -> Function:
     if found is None:
         raise ProgramError([Diagnostic(codes.NO_ENTRY, None, "the module has no function to transform")])
     return found
+
+
+def refused(entry: Function, code: Code, message: str, hint: str | None = None) -> ProgramError:
+    """The error of a program as a whole, at the name of its entry function."""
+    return ProgramError([Diagnostic(code, Site(entry.name, None, Part("name")), message, (), hint)])
 
 
 def entry_names(module: Module) -> tuple[str, ...]:

@@ -41,9 +41,10 @@ from distir.ir.rewrite import Rewriter
 from distir.ops import type_of
 from distir.ops.float8 import scale_shape
 from distir.transform.checking import checked
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_of, refused
 from distir.transform.float8_histories import EXPECTED, with_history
 from distir.transform.inline import inline
+from distir.transform.instances import first_instances
 from distir.transform.order import DISTRIBUTED
 from distir.transform.pipeline import count_of
 from distir.transform.pipeline.batch import batch_axes
@@ -131,8 +132,7 @@ def fp8(
     if not any(found.values()):
         message = f"no function that `@{entry.name}` calls has a product of an activation and a matrix of weights"
         hint = "mark weights `{param}`, and let layers be functions (`distir transform outline`)"
-        site = Site(entry.name, None, Part("name"))
-        raise ProgramError([Diagnostic(codes.NOTHING_IN_FLOAT8, site, message, (), hint)])
+        raise refused(entry, codes.NOTHING_IN_FLOAT8, message, hint)
     delayed = value == "delayed"
     if delayed:
         deep = called_by(f for f in module if f.name != entry.name)
@@ -149,28 +149,20 @@ def fp8(
             }
             changes = _Changes(state, lefts, right, own, whole)
             whole.made[function.name] = changes.made(function)
-    return Module(whole.made[f.name].function if f.name in whole.made else f for f in module)
+    return module.replacing(*(made.function for made in whole.made.values()))
 
 
 def _weights(analysis: Analysis, entry: Function) -> dict[str, tuple[set[str], State]]:
     """By callee: those of its values that are weights in every call, and its state."""
-    found = {entry.name: ({p.name for p in entry.params if "param" in p.roles}, analysis.states[entry.name])}
-    waiting = [entry]
-    while waiting:
-        caller = waiting.pop()
-        own, state = found[caller.name]
-        for statement in caller.body:
-            if not isinstance(statement, Call):
-                continue
-            inner = analysis.domain.instance(statement.function, state(statement.args))
-            pairs = zip(inner.function.params, statement.args, strict=True)
-            given = {p.name for p, arg in pairs if isinstance(arg, str) and arg in own}
-            before = found.get(statement.function)
-            now = given if before is None else given & before[0]
-            if before is None or now != before[0]:
-                found[statement.function] = (now, inner.state)
-                waiting.append(inner.function)
-    return found
+    states = {i.function.name: i.state for i in first_instances(analysis, entry)}
+    found = {entry.name: {p.name for p in entry.params if "param" in p.roles}}
+    for caller in reversed([*callees_first(analysis.module)]):
+        for statement in caller.body if caller.name in found else ():
+            if isinstance(statement, Call):
+                pairs = zip(analysis.module.functions[statement.function].params, statement.args, strict=True)
+                given = {p.name for p, arg in pairs if isinstance(arg, str) and arg in found[caller.name]}
+                found[statement.function] = given & found.get(statement.function, given)
+    return {name: (own, states[name]) for name, own in found.items()}
 
 
 def _products(function: Function, weights: set[str], experts: bool) -> Iterator[int]:
@@ -384,38 +376,30 @@ class _Changes:
         (a, b), more = statement.args[:2], statement.args[2:]
         assert isinstance(a, str)
         assert isinstance(b, str)
-        if statement.op == EXPERTS_PRODUCT:
-            self._product_of_experts(statement, a, b, left)
-            return
         (x, x_scale), (w, w_scale) = self._pair(a, left), self._pair(b, self.right)
         made = type_of(self.state[statement.results[0]])
         assert isinstance(made, TensorType)
-        attrs: dict[str, Constant] = {"to": made.dtype or DTYPES["Float32"]}
-        attrs |= {"block_a": left, "block_b": self.right}
+        of_experts = statement.op == EXPERTS_PRODUCT
+        attrs: dict[str, Constant] = {**statement.attrs} if of_experts else {}
+        attrs["to"] = made.dtype or DTYPES["Float32"]
+        attrs |= zip(("block_x", "block_w") if of_experts else ("block_a", "block_b"), (left, self.right), strict=True)
         if statement.attrs.get("transB"):
             attrs["transB"] = True
         if self.expected:
             attrs["slot"] = self._slot()
+        counts = more[:1] if of_experts else ()
+        factors = (x, w, *counts, x_scale, w_scale, *((self.expected,) if self.expected else ()))
+        if of_experts:
+            self.f.body.append(replace(statement, op="ScaledRaggedMatMul", args=factors, attrs=Attributes(attrs)))
+            return
         bias = [arg for arg in more if arg != ""]
         result = (self.f.fresh(f"{statement.results[0]}.product"),) if bias else statement.results
         claims = () if bias else statement.claims
-        factors = (x, w, x_scale, w_scale, *((self.expected,) if self.expected else ()))
         stream = statement.stream
         self.f.body.append(Apply(result, "ScaledMatMul", factors, Attributes(attrs), claims, stream))
         if bias:
             args = (result[0], bias[0])
             self.f.body.append(Apply(statement.results, "Add", args, claims=statement.claims, stream=stream))
-
-    def _product_of_experts(self, statement: Apply, a: str, b: str, left: tuple[int, ...]) -> None:
-        (x, x_scale), (w, w_scale) = self._pair(a, left), self._pair(b, self.right)
-        made = type_of(self.state[statement.results[0]])
-        assert isinstance(made, TensorType)
-        attrs: dict[str, Constant] = {**statement.attrs, "to": made.dtype or DTYPES["Float32"]}
-        attrs |= {"block_x": left, "block_w": self.right}
-        if self.expected:
-            attrs["slot"] = self._slot()
-        factors = (x, w, statement.args[2], x_scale, w_scale, *((self.expected,) if self.expected else ()))
-        self.f.body.append(replace(statement, op="ScaledRaggedMatMul", args=factors, attrs=Attributes(attrs)))
 
 
 def _types(weight: Type, block: tuple[int, ...]) -> tuple[Type, Type]:

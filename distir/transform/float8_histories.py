@@ -6,14 +6,13 @@ column for each step, the newest first. The greatest value of a row is the expec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.ir import (
     DISCARD,
     DTYPES,
     Apply,
-    Arg,
     Attributes,
     Call,
     Facts,
@@ -26,8 +25,7 @@ from distir.ir import (
     names,
 )
 from distir.ir.builder import FunctionBuilder
-from distir.ir.calls import callees_first
-from distir.ir.rewrite import Rewriter
+from distir.ir.rewrite import Rewriter, bottom_up
 
 EXPECTED = "greatest"
 """The name hint for values that hold expected amax values."""
@@ -57,83 +55,66 @@ def recorded(module: Module, entry: Function) -> Module:
 
     Functions return the amax of what they quantise as further results. Unchanged if no tensor has a history.
     """
-    seen: dict[str, list[_Seen]] = {}
-    functions: dict[str, Function] = {}
-    for function in callees_first(module):
-        writer = _Writer(function, Rewriter(function), seen)
-        writer.write(entry.name)
-        functions[function.name] = writer.written
-        seen[function.name] = writer.found
-    return Module(functions[f.name] for f in module)
+    found = _Recording(entry.name)
+    return bottom_up(module, found.rewritten)
 
 
 @dataclass
-class _Writer:
-    """Writes one function that returns the amax of the tensors it quantises."""
+class _Recording:
+    """Writes functions that return the amax of the tensors they quantise."""
 
-    function: Function
-    edit: Rewriter
-    seen: Mapping[str, list[_Seen]]
-    found: list[_Seen] = field(default_factory=list["_Seen"])
-    by_value: dict[str, list[tuple[int, str]]] = field(default_factory=dict[str, "list[tuple[int, str]]"])
-    """By value that holds expected amax values: their slots, and the amax of this step."""
-    written: Function = field(init=False)
+    entry: str
+    seen: dict[str, list[_Seen]] = field(default_factory=dict[str, "list[_Seen]"])
 
-    def write(self, entry: str) -> None:
-        """Write the function."""
-        for index, statement in self.edit:
-            self.edit.replace(index, self._statement(statement))
-        if not self.by_value:
-            self.written = self.function
-            return
-        returned = list(self.function.returned)
-        if self.function.name == entry:
-            self.edit.before(self.edit.end, *self._updates(returned), facts=Facts("optimizer"))
+    def rewritten(self, function: Function) -> Function:
+        """The function; unchanged where it quantises nothing."""
+        edit = Rewriter(function)
+        by_value: dict[str, list[tuple[int, str]]] = {}
+        """By value that holds expected amax values: their slots, and the amax of this step."""
+
+        def note(expected: object, slot: object, now: str) -> None:
+            assert isinstance(expected, str)
+            assert isinstance(slot, int)
+            by_value.setdefault(expected, []).append((slot, now))
+
+        for index, statement in edit:
+            if isinstance(statement, Apply) and statement.op == "ScaleToFloat8":
+                q, scale, now = (*statement.results, DISCARD, DISCARD)[:3]
+                now = now or edit.fresh(f"{next(iter(names(statement.args)))}.now")
+                note(statement.args[1], statement.attrs.get("slot", 0), now)
+                edit.replace(index, replace(statement, results=(q, scale, now), claims=()))
+            elif isinstance(statement, Call) and (inside := self.seen[statement.function]):
+                more = [edit.fresh(seen.value) for seen in inside]
+                for seen, now in zip(inside, more, strict=True):
+                    note(statement.args[seen.param], seen.slot, now)
+                edit.replace(index, replace(statement, results=(*statement.results, *more), claims=()))
+        self.seen[function.name] = found = list[_Seen]()
+        if not by_value:
+            return function
+        if function.name == self.entry:
+            new = self._updates(edit, by_value)
+            edit.before(edit.end, *edit.written(), facts=Facts("optimizer"))
         else:
-            params = {p.name: i for i, p in enumerate(self.function.params)}
-            for name, values in self.by_value.items():
-                for slot, value in values if name in params else ():
-                    self.found.append(_Seen(params[name], slot, value))
-                    returned.append(value)
-        self.edit.returns(returned)
-        self.written = self.edit.done(result_types=None)
+            params = {p.name: i for i, p in enumerate(function.params)}
+            own = ((params[name], values) for name, values in by_value.items() if name in params)
+            found += [_Seen(param, slot, value) for param, values in own for slot, value in values]
+            new = [seen.value for seen in found]
+        edit.returns((*function.returned, *new))
+        return edit.done(result_types=None)
 
-    def _statement(self, statement: Statement) -> Statement:
-        if isinstance(statement, Apply) and statement.op == "ScaleToFloat8":
-            q, scale, now = (*statement.results, DISCARD, DISCARD)[:3]
-            now = now or self.edit.fresh(f"{next(iter(names(statement.args)))}.now")
-            slot = statement.attrs.get("slot", 0)
-            self._note(statement.args[1], slot, now)
-            return replace(statement, results=(q, scale, now), claims=())
-        if isinstance(statement, Call) and self.seen.get(statement.function):
-            more: list[str] = []
-            for seen in self.seen[statement.function]:
-                more.append(self.edit.fresh(seen.value))
-                self._note(statement.args[seen.param], seen.slot, more[-1])
-            return replace(statement, results=(*statement.results, *more), claims=())
-        return statement
-
-    def _note(self, expected: object, slot: object, now: str) -> None:
-        assert isinstance(expected, str)
-        assert isinstance(slot, int)
-        self.by_value.setdefault(expected, []).append((slot, now))
-
-    def _updates(self, returned: list[Arg]) -> list[Statement]:
-        """The statements that compute the new histories, and those that are returned."""
-        body: list[Statement] = []
-        for expected, values in self.by_value.items():
-            maker = self.edit.maker(expected)
+    def _updates(self, edit: Rewriter, by_value: Mapping[str, Sequence[tuple[int, str]]]) -> list[str]:
+        """Write the new histories, and give them."""
+        f, new = edit.builder, list[str]()
+        for expected, values in by_value.items():
+            maker = edit.maker(expected)
             assert isinstance(maker, Apply)
             history = maker.args[0]
             assert isinstance(history, str)
-            current = self.edit.fresh(history)
-            body.append(Apply((current,), "NextHistory", (history,)))
-            each = [self.edit.fresh(f"{now}.{EXPECTED}") for _, now in values]
-            body += [Apply((greatest,), "Greatest", (now,)) for greatest, (_, now) in zip(each, values, strict=True)]
+            (current,) = f.apply("NextHistory", history, results=(history,))
+            each = [f.fresh(f"{now}.{EXPECTED}") for _, now in values]
+            f.body += [Apply((greatest,), "Greatest", (now,)) for greatest, (_, now) in zip(each, values, strict=True)]
             # All at once, so that a maximum over several devices takes one collective.
-            found, new = self.edit.fresh(f"{history}.now"), self.edit.fresh(f"{history}_new")
-            body.append(Apply((found,), "Concat", tuple(each), Attributes({"axis": 0})))
+            (found,) = f.apply("Concat", *each, results=(f"{history}.now",), axis=0)
             slots = tuple(slot for slot, _ in values)
-            body.append(Apply((new,), "RecordGreatest", (current, found), Attributes({"slots": slots})))
-            returned.append(new)
-        return body
+            new += f.apply("RecordGreatest", current, found, results=(f"{history}_new",), slots=slots)
+        return new

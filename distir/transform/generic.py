@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distir.ir import AnyType, Dim, Shape, SymbolicDim, TensorType, TupleType, Type
+from distir.ir import AnyType, Dim, TensorType, TupleType, Type, types
 from distir.ops import Value, type_of
 
 
@@ -60,24 +60,7 @@ def with_dtypes(own: Type, found: Type) -> Type:
 
 def declared(stated: Sequence[Type]) -> list[Type]:
     """Types to declare for a function's parameters; `8*B` becomes unknown if no parameter binds `B`."""
-    known = frozenset(dim for each in stated for dim in _plain_names(each))
-    return [_opened(each, known) for each in stated]
-
-
-def _plain_names(type: Type) -> frozenset[str]:
-    if isinstance(type, TupleType):
-        return frozenset(name for item in type.items for name in _plain_names(item))
-    shape: Shape = (type.shape or ()) if isinstance(type, TensorType) else ()
-    return frozenset(str(dim) for dim in shape if isinstance(dim, SymbolicDim) and str(dim) in dim.names)
-
-
-def _opened(type: Type, known: frozenset[str]) -> Type:
-    if isinstance(type, TupleType):
-        return TupleType(tuple(_opened(item, known) for item in type.items))
-    if not isinstance(type, TensorType) or type.shape is None:
-        return type
-
-    def known_dim(dim: Dim) -> Dim:
-        return None if isinstance(dim, SymbolicDim) and not dim.names <= known else dim
-
-    return TensorType(type.dtype, tuple(map(known_dim, type.shape)), type.device, type.offloaded)
+    leaves = [leaf for each in stated for leaf in types.leaves(each) if isinstance(leaf, TensorType)]
+    bound = {str(dim) for leaf in leaves for dim in leaf.shape or ()}
+    unknown: dict[str, Dim] = dict.fromkeys({name for leaf in leaves for name in types.dim_names(leaf)} - bound)
+    return [types.substitute(each, unknown) for each in stated]

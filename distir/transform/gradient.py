@@ -103,9 +103,7 @@ class Differentiation:
         self._analysis = analysis
         self._sizes = inlined_sizes(analysis.module)
         self._own = dict(analysis.states)
-        self._functions = FunctionBuilder("")  # for the names of functions
-        for name in self.module.functions:
-            self._functions.fresh(name)
+        self._functions = namer(self.module)
         self._backwards: dict[tuple[object, ...], VjpFunction | None] = {}
         self._bodies: dict[object, Function] = {}
         self._types: dict[tuple[str, int, str], Type] = {}
@@ -244,8 +242,7 @@ class Differentiation:
         function = self.module.functions[name]
         state = self._analysis.domain.instance(name, vs).state
         builder = namer(function)
-        for taken in self.kept.own_names(name):
-            builder.fresh(taken)
+        builder.take(self.kept.own_names(name))
         back = self._pass(function, state, builder, [function.params[i].name for i in active])
         seeds: dict[str, Arg] = {}
         given: dict[int, str] = {}

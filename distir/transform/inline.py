@@ -21,11 +21,10 @@ from distir.ir import (
     Return,
     Statement,
     Type,
-    results,
     types,
 )
-from distir.ir.builder import FunctionBuilder
-from distir.ir.calls import called_by, inlined_sizes
+from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.calls import called_by, callees, inlined_sizes
 from distir.ir.deep import Deep, finish
 from distir.ir.rewrite import on_stream, state_since, substituted, with_operands
 from distir.transform.dead_code import with_results
@@ -54,7 +53,7 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     if kernels:
         more = f" and {len(kernels) - 1} more" if len(kernels) > 1 else ""
         tell(f"no kernel any more: `@{kernels[0]}`{more}; each op takes its own time, `fuse` makes kernels again")
-    return Module(_Inlining(module, chosen, FunctionBuilder(function.name)).done(function) for function in kept)
+    return Module(_inlined(module, chosen, function) for function in kept)
 
 
 def without_calls(module: Module) -> Module:
@@ -66,11 +65,16 @@ def without_calls(module: Module) -> Module:
     if any(sizes[name] > MOST_WRITTEN for name in kept):
         return module
     chosen = set(module.functions) - kept
-    return Module(
-        _Inlining(module, chosen, FunctionBuilder(name)).done(module.functions[name])
-        for name in module.functions
-        if name in kept
-    )
+    return Module(_inlined(module, chosen, function) for function in module if function.name in kept)
+
+
+def _inlined(module: Module, chosen: set[str], function: Function) -> Function:
+    if chosen.isdisjoint(callees(function)):
+        return function
+    inlining, instead = _Inlining(module, chosen, namer(function)), dict[str, Arg]()
+    for statement in function.body:
+        finish(inlining.write(with_operands(statement, instead), instead))
+    return replace(function, body=tuple(inlining.body))
 
 
 def inlined_call(module: Module, call: Call, builder: FunctionBuilder) -> tuple[list[Statement], dict[str, Arg]]:
@@ -91,19 +95,7 @@ class _Inlining:
         self.module, self.chosen, self.builder = module, chosen, builder
         self.body: list[Statement] = []
 
-    def done(self, function: Function) -> Function:
-        """The resulting function."""
-        if not any(isinstance(s, Call) and s.function in self.chosen for s in function.body):
-            return function
-        for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
-            if name != DISCARD:
-                self.builder.fresh(name)
-        instead: dict[str, Arg] = {}
-        for statement in function.body:
-            finish(self._write(with_operands(statement, instead), instead))
-        return replace(function, body=tuple(self.body))
-
-    def _write(self, statement: Statement, instead: dict[str, Arg]) -> Deep[None]:
+    def write(self, statement: Statement, instead: dict[str, Arg]) -> Deep[None]:
         """Append a statement, renamed. `instead` receives the values that replace results of an inlined call."""
         if isinstance(statement, Call) and statement.function in self.chosen:
             yield self.write_out(statement, instead)
@@ -138,7 +130,7 @@ class _Inlining:
             others: dict[str, Arg] = {}
             own = replace(with_results(inner, named), claims=claims, facts=inner.facts.within(facts))
             (written,) = on_stream(call.stream, [own])
-            yield from self._write(written, others)
+            yield from self.write(written, others)
             renamed.update((n, others[own]) for n, own in zip(inner.results, named, strict=True) if own in others)
         for name, arg in zip(call.results, substituted(callee.returned, renamed), strict=True):
             if name == DISCARD or arg == name:

@@ -6,7 +6,6 @@ A function is extended once, however many VJP functions it has; each call discar
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import zip_longest
 
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Function, Module, Statement, results
@@ -82,19 +81,18 @@ class Residuals:
         index, _ = self._places.get(function.name, {}).get(name, (None, None))
         if index is None:
             index = definitions(function)[name]
-        statement = function.body[index]
-        named = self._named.get((function.name, index))
-        if named is not None and isinstance(statement, (Apply, Call)):
-            statement = with_results(statement, named)
-        return index, statement
+        return index, self._all_named(function, index)
+
+    def _all_named(self, function: Function, index: int) -> Statement:
+        """A statement of a function, with names for all its results where they are mentioned."""
+        statement, named = function.body[index], self._named.get((function.name, index))
+        return with_results(statement, named) if named and isinstance(statement, (Apply, Call)) else statement
 
     def definitions(self, function: Function) -> Mapping[str, tuple[int, Statement]]:
         """The definition of each value, including discarded results and residuals of calls."""
         found: dict[str, tuple[int, Statement]] = {}
-        for index, statement in enumerate(function.body):
-            named = self._named.get((function.name, index))
-            if named is not None and isinstance(statement, (Apply, Call)):
-                statement = with_results(statement, named)
+        for index in range(len(function.body)):
+            statement = self._all_named(function, index)
             extras = self._extras.get((function.name, index), {}).values()
             for name in (*results(statement), *extras):
                 found.setdefault(name, (index, statement))
@@ -134,18 +132,16 @@ class Residuals:
 
     def _orders(self) -> dict[str, tuple[str, ...]]:
         """By function: its residuals in the order of definition."""
-        orders: dict[str, tuple[str, ...]] = {}
-        for name, inside in self._inside.items():
-            defined = self.definitions(self.module.functions[name])
-            orders[name] = tuple(value for value in defined if value in inside)
-        return orders
+        return {
+            name: tuple(value for value in self.definitions(self.module.functions[name]) if value in inside)
+            for name, inside in self._inside.items()
+        }
 
-    def _with_extras(self, function: str, index: int, call: Call, inside: tuple[str, ...]) -> Call:
+    def _with_extras(self, function: str, index: int, call: Call, inside: tuple[str, ...]) -> Statement:
         """A call with names for the callee's residuals, `_` for unused ones."""
         extras = self._extras.get((function, index), {})
         wanted = tuple(extras.get(name, DISCARD) for name in inside)
-        claims = (*call.claims, *(None for _ in wanted)) if call.claims else ()
-        return replace(call, results=(*call.results, *wanted), claims=claims)
+        return with_results(call, (*call.results, *wanted))
 
     def _namer(self, function: str) -> FunctionBuilder:
         if function not in self._names:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
-from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
     DISCARD,
@@ -24,17 +23,14 @@ from distir.ir import (
     Literal,
     Module,
     Param,
-    Part,
-    Site,
     Statement,
     TensorType,
     results,
 )
-from distir.ir.calls import callees_first
-from distir.ir.rewrite import Rewriter
+from distir.ir.rewrite import Rewriter, bottom_up
 from distir.transform.checking import checked
 from distir.transform.dead_code import with_results
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_of, refused
 from distir.transform.order import DIFFERENTIATED, DISTRIBUTED
 from distir.transform.sharding.batch import batch_places
 from distir.transform.steps import step
@@ -81,16 +77,12 @@ class _Seeding:
         """The module with keys. Raises ProgramError where there is no `Dropout` that needs one."""
         located: dict[str, bool] = {}
         """By function that needs a key: whether it also needs the positions of the examples."""
-        for function in callees_first(self.before):
-            wants = [w for s in function.body if (w := self._wants_rows(function, s, located)) is not None]
-            if wants:
-                located[function.name] = any(wants)
+        made = bottom_up(self.before, lambda function: self._function(function, located))
         if self.entry.name not in located:
             message = f"no `Dropout` in training is called from `@{self.entry.name}` that has no key"
             hint = "import the model with dropout, or give `Dropout` the operand `training_mode = true`"
-            site = Site(self.entry.name, None, Part("name"))
-            raise ProgramError([Diagnostic(codes.NOTHING_TO_SEED, site, message, (), hint)])
-        return Module(self._function(f, located) if f.name in located else f for f in self.before)
+            raise refused(self.entry, codes.NOTHING_TO_SEED, message, hint)
+        return made
 
     def _wants_rows(self, function: Function, statement: Statement, located: Mapping[str, bool]) -> bool | None:
         """Whether a statement that needs a key needs positions; None where it needs no key."""
@@ -102,7 +94,12 @@ class _Seeding:
         """The batch dimension of a statement's result."""
         return self.axes.get(function.name, {}).get(results(statement)[0])
 
-    def _function(self, function: Function, located: Mapping[str, bool]) -> Function:
+    def _function(self, function: Function, located: dict[str, bool]) -> Function:
+        each = ((i, self._wants_rows(function, s, located)) for i, s in enumerate(function.body))
+        needing = {index: wants for index, wants in each if wants is not None}
+        if not needing:
+            return function
+        located[function.name] = any(needing.values())
         edit = Rewriter(function)
         fresh = edit.fresh
         seed = fresh("seed")
@@ -115,14 +112,10 @@ class _Seeding:
         elif rows:
             params.append(Param(rows, ROWS))
         params.append(Param(seed, SEED))
-        number = 0
-        for index, statement in edit:
-            wants = self._wants_rows(function, statement, located)
-            if wants is None:
-                continue
+        for number, (index, wants) in enumerate(needing.items()):
+            statement = function.body[index]
             key = fresh(f"{results(statement)[0] or 'dropped'}.key")
             edit.before(index, Apply((key,), "FoldIn", (seed, Literal(number))))
-            number += 1
             if isinstance(statement, Call):
                 edit.replace(index, replace(statement, args=(*statement.args, *((rows,) if wants else ()), key)))
             else:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from distir.analysis import Analysis, State, analysed
+from distir.analysis import Analysis, analysed
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import (
     DISCARD,
     Apply,
-    Call,
     Function,
     Module,
     Part,
@@ -25,12 +24,14 @@ from distir.ir import (
     TensorType,
     TupleType,
     Type,
+    ops_in,
     types,
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ir.rewrite import Rewriter, substituted
 from distir.ops import OPS, type_of
 from distir.transform.entry import entry_of
+from distir.transform.instances import instances
 from distir.transform.order import DIFFERENTIATED
 from distir.transform.steps import StepError, step, tell
 
@@ -73,7 +74,7 @@ def decompose(module: Module, value: tuple[str, ...]) -> Module:
 
 def decomposed(module: Module, *ops: str) -> Module:
     """The module with ops replaced by their decompositions. Raises ProgramError, DIR690, where one has none there."""
-    found = [f.name for f in module if any(isinstance(s, Apply) and s.op in ops for s in f.body)]
+    found = [function.name for function in module if any(ops_in(function, *ops))]
     if not found:
         tell(f"no `{'`, no `'.join(ops)}` in the program")
         return module
@@ -81,7 +82,7 @@ def decomposed(module: Module, *ops: str) -> Module:
     if analysis.errors:
         raise ProgramError(analysis.errors)
     known = _known_types(analysis, found)
-    return Module(_written(f, ops, known[f.name]) if f.name in known else f for f in module)
+    return module.replacing(*(_written(module.functions[name], ops, known[name]) for name in found))
 
 
 def _written(function: Function, ops: Collection[str], known: Mapping[str, Type]) -> Function:
@@ -125,23 +126,11 @@ def _named(
 
 def _known_types(analysis: Analysis, wanted: Iterable[str]) -> Mapping[str, Mapping[str, Type]]:
     """By function: the types of its values, by what its parameters state, and else as far as all calls agree."""
-    entry = entry_of(analysis.module)
     found: dict[str, dict[str, Type]] = {}
-    seen: set[object] = {entry.name}
-    waiting: list[tuple[Function, State]] = [(entry, analysis.states[entry.name])]
-    while waiting:
-        function, state = waiting.pop()
-        given = {name: type_of(value) for name, value in state.items() if name != DISCARD}
-        before = found.get(function.name)
-        found[function.name] = given if before is None else {n: _common(before[n], t) for n, t in given.items()}
-        for statement in function.body:
-            if not isinstance(statement, Call):
-                continue
-            vs = state(statement.args)
-            if (statement.function, vs) not in seen:
-                seen.add((statement.function, vs))
-                inner = analysis.domain.instance(statement.function, vs)
-                waiting.append((inner.function, inner.state))
+    for instance in instances(analysis, entry_of(analysis.module)):
+        given = {name: type_of(value) for name, value in instance.state.items() if name != DISCARD}
+        before = found.setdefault(instance.function.name, given)
+        found[instance.function.name] = {name: _common(before[name], stated) for name, stated in given.items()}
     for name in wanted:
         own = {n: type_of(v) for n, v in analysis.states[name].items() if n != DISCARD}
         found[name] = {n: _stated(t, found.get(name, {}).get(n, t)) for n, t in own.items()}

@@ -27,7 +27,7 @@ from typing import Any, Final, Union, cast
 from distir.analysis import Load, Output, TooLargeError, execute, random_inputs
 from distir.analysis.copies import CopyClaim, CopyClaims, copies
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Call, DType, Function, Module, TensorType, Type, types
+from distir.ir import Apply, Call, DType, Function, Module, TensorType, Type, ops_in, types
 from distir.ir.roles import is_trained
 from distir.ops import OPS
 from distir.ops.group import represented
@@ -264,7 +264,7 @@ class _Runs:
 
 def _is_left_out(entry: Function, inputs: Mapping[str, Any], outputs: Sequence[Output]) -> bool:
     """Whether a step with a loss scale changes no weight, or counts no step with finite gradients."""
-    body = [statement for statement in entry.body if isinstance(statement, Apply)]
+    body = [*ops_in(entry)]
     if not any(s.op == "GradientFactor" and len(s.args) > 1 for s in body):
         return False
     values = dict(zip(entry.returned, (output.value for output in outputs), strict=True))
@@ -316,9 +316,7 @@ def _executed(
     """What the entry function returns on all devices, and what is gathered of it. Raises as `distributed`."""
     entry = module.entry(original.name) or entry_of(module)
     gather = f"{entry.name}.gather"
-    collective = next(
-        (s.op for f in module for s in f.body if isinstance(s, Apply) and represented(s.op, s.attrs)), None
-    )
+    collective = next((s.op for s in ops_in(module) if represented(s.op, s.attrs)), None)
     if collective is not None:
         message = f"one device represents others (`{collective}`), whose parts of parameters and results are not there"
         raise VerifyError(f"{message}; verify what the same steps give without `representative=true`")
@@ -483,8 +481,8 @@ def _tolerances(module: Module, entry: Function, results: Sequence[Output]) -> l
     narrow = max((FROM_NARROW.get(name, 0.0) for name in computed), default=0.0)
     updated = {
         statement.results[i]
-        for statement in entry.body
-        if isinstance(statement, Apply) and isinstance(inplace := OPS[statement.op].inplace, dict)
+        for statement in ops_in(entry)
+        if isinstance(inplace := OPS[statement.op].inplace, dict)
         for i in inplace
         if i < len(statement.results)
     }

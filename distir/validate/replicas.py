@@ -15,7 +15,6 @@ from distir.ir import (
     HOST,
     Apply,
     Attributes,
-    Call,
     Constant,
     Dim,
     Function,
@@ -27,6 +26,7 @@ from distir.ir import (
     dims,
     types,
 )
+from distir.ir.rewrite import claiming
 from distir.ir.types import AnyType, Type
 from distir.models.sizes import BATCH
 from distir.ops.group import BY_DEVICE, CUTS, represented
@@ -217,8 +217,7 @@ class _Replicas:
         return sizes[size]
 
     def _statement(self, statement: Statement) -> Statement:
-        if isinstance(statement, (Apply, Call)) and statement.claims:
-            statement = replace(statement, claims=tuple([claim and self._type(claim) for claim in statement.claims]))
+        statement = claiming(statement, self._type)
         if not isinstance(statement, Apply) or not statement.attrs:
             return statement
         key = statement.op, statement.attrs

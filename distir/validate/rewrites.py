@@ -19,6 +19,7 @@ from distir.ir import (
     Module,
     Statement,
     names,
+    ops_in,
 )
 from distir.ir.dataflow import definitions
 from distir.ir.rewrite import Rewriter
@@ -32,7 +33,7 @@ def with_metrics(module: Module, count: int) -> Module:
     As metrics of what is trained on are, which are updated with each microbatch. Behind the step's other results.
     """
     entry = entry_of(module)
-    made = {name: s for s in entry.body if isinstance(s, Apply) for name in s.results}
+    made = {name: s for s in ops_in(entry) for name in s.results}
     given = {p.name for p in entry.params if not is_held(p)}
     embedded = [s for s in made.values() if s.op == "GatherGrad" and s.args[1] in given]
     logits, labels = _logits_and_labels(made)
@@ -48,8 +49,7 @@ def with_metrics(module: Module, count: int) -> Module:
         found.append(put("NegativeLogLikelihoodLoss", put("LogSoftmax", rows, axis=1), labels, reduction="sum"))
     edit.before(edit.end, *edit.written())
     edit.returns((*entry.returned, *found))
-    changed = edit.done(result_types=None)
-    return Module(changed if f.name == entry.name else f for f in module)
+    return module.replacing(edit.done(result_types=None))
 
 
 def with_logits_again(module: Module) -> Module:
@@ -58,7 +58,7 @@ def with_logits_again(module: Module) -> Module:
     Where the output layer is recomputed, too, its product is done once more, when the gradient of its result is there.
     """
     entry = entry_of(module)
-    made = {name: s for s in entry.body if isinstance(s, Apply) for name in s.results}
+    made = {name: s for s in ops_in(entry) for name in s.results}
     product = made[str(_logits_and_labels(made)[0])]
     while product.op == "Reshape":  # of a tied embedding's product, whose rows are those of all sequences
         product = made[str(product.args[0])]
@@ -73,8 +73,7 @@ def with_logits_again(module: Module) -> Module:
     edit.rename({gradient: ready})
     wait = Apply((ready,), "After", (gradient, again))
     edit.behind(definitions(entry)[gradient], replace(product, results=(again,)), wait, facts=NO_FACTS)
-    changed = edit.done()
-    return Module(changed if f.name == entry.name else f for f in module)
+    return module.replacing(edit.done())
 
 
 def _logits_and_labels(made: Mapping[str, Apply]) -> tuple[Arg, Arg]:
@@ -96,8 +95,8 @@ def with_exact_softmax(module: Module) -> Module:
 
 
 def _exact(function: Function) -> Function:
-    made = {s.results[0]: s for s in function.body if isinstance(s, Apply) and s.op == "Where"}
-    masked = {s.args[0]: s for s in function.body if isinstance(s, Apply) and s.op == "Softmax" and s.args[0] in made}
+    made = {s.results[0] for s in ops_in(function, "Where")}
+    masked = {s.args[0]: s for s in ops_in(function, "Softmax") if s.args[0] in made}
     edit = Rewriter(function)
     for number, statement in edit:
         if isinstance(statement, Apply) and statement.results and statement.results[0] in masked:
@@ -138,7 +137,7 @@ def with_bias_apart(module: Module) -> Module:
 
 
 def _with_bias_apart(function: Function) -> Function:
-    ops = [s for s in function.body if isinstance(s, Apply)]
+    ops = [*ops_in(function)]
     made = {name: s for s in ops for name in s.results}
     used = {name: s for s in reversed(ops) for name in names(s.args)}
     edit = Rewriter(function)
@@ -197,8 +196,7 @@ def with_clamps_apart(module: Module) -> Module:
 
 
 def _with_clamps_apart(function: Function) -> Function:
-    ops = [s for s in function.body if isinstance(s, Apply)]
-    made = {name: s for s in ops for name in s.results}
+    made = {name: s for s in ops_in(function) for name in s.results}
     edit = Rewriter(function)
 
     def put(op: str, *args: Arg) -> str:
@@ -242,7 +240,7 @@ def with_sorted_rows(module: Module) -> Module:
 
 
 def _with_sorted_rows(function: Function) -> Function:
-    counts = {s.results[1] for s in function.body if isinstance(s, Apply) and s.op == "Dispatch"}
+    counts = {s.results[1] for s in ops_in(function, "Dispatch")}
     edit = Rewriter(function)
 
     def copied(name: Arg, result: str) -> list[Statement]:
@@ -272,8 +270,8 @@ def with_gathered_routes(module: Module) -> Module:
 
 
 def _with_gathered_routes(function: Function) -> Function:
-    routes = {s.results[1]: s for s in function.body if isinstance(s, Apply) and s.op == "Route"}
-    counted = {s.results[1]: str(s.args[0]) for s in function.body if isinstance(s, Apply) and s.op == "Dispatch"}
+    routes = {s.results[1]: s for s in ops_in(function, "Route")}
+    counted = {s.results[1]: str(s.args[0]) for s in ops_in(function, "Dispatch")}
     edit = Rewriter(function)
     for number, statement in edit:
         exchanged = statement.args[0] if isinstance(statement, Apply) and statement.op == "GroupAlltoall" else ""
@@ -300,9 +298,8 @@ def with_flat_gradients(module: Module) -> Module:
 
 
 def _with_flat_gradients(function: Function) -> Function:
-    ops = [s for s in function.body if isinstance(s, Apply)]
-    summed = {arg for s in ops if s.op in SCATTERS and s.stream for arg in names(s.args)}
-    packed = {s.results[0] for s in ops if s.op == "MakeTuple"}
+    summed = {arg for s in ops_in(function, *SCATTERS) if s.stream for arg in names(s.args)}
+    packed = {s.results[0] for s in ops_in(function, "MakeTuple")}
     edit = Rewriter(function)
 
     def flat(gradient: Arg) -> Arg:

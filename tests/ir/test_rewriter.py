@@ -56,9 +56,10 @@ def some_edit(draw, edit):
         old = draw(st.sampled_from(values))
         edit.rename({old: "a"}, [number] if draw(st.booleans()) else None)
     elif not any(edit.users(name) for name in results(edit[number]) if name):
+        erased = edit[number]
         edit.erase(number)
         if kind == "again":
-            edit.replace(number, edit[number])
+            edit.replace(number, erased)
     return []
 
 
@@ -102,6 +103,18 @@ def test_a_value_that_is_used_cannot_be_erased(function, data):
         edit.erase(data.draw(st.sampled_from(used)))
         with pytest.raises(ValueError, match="erased and used"):
             edit.done()
+
+
+@given(functions(), st.data())
+def test_a_statement_that_was_erased_is_not_there(function, data):
+    edit = Rewriter(function)
+    number = data.draw(st.integers(0, edit.end))
+    erased = edit[number]
+    edit.erase(number)
+    with pytest.raises(KeyError, match="is erased"):
+        edit[number]
+    edit.replace(number, erased)
+    assert edit[number] is erased
 
 
 @given(functions())

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from distir.diagnostics import Span
 from distir.diagnostics.codes import proofs as codes
-from distir.ide.actions.core import QUICK_FIX, Action, LocatedFinding, lines_of, lines_touch, namer, renamed_in
+from distir.ide.actions.core import QUICK_FIX, Action, LocatedFinding, lines_of, lines_touch, renamed_in
 from distir.ide.document import Document
 from distir.ide.edits import before_statement
 from distir.ide.proofs import Proved
 from distir.ir import Apply, Attributes, Call, Function, Return, Site, operands, results
+from distir.ir.builder import namer
 from distir.prove.pieces import TermPiece
 from distir.prove.placements import Placements
 

@@ -9,8 +9,7 @@ from distir.diagnostics import Diagnostic, Severity, Span
 from distir.ide.document import Document
 from distir.ide.edits import Edit
 from distir.ide.mentions import values_mentioned
-from distir.ir import Function, Site, results
-from distir.ir.builder import FunctionBuilder
+from distir.ir import Site
 from distir.syntax import FunctionSyntax
 
 QUICK_FIX, INLINE, EXTRACT, REWRITE = "quickfix", "refactor.inline", "refactor.extract", "refactor.rewrite"
@@ -70,15 +69,6 @@ def statement_at(document: Document, span: Span) -> tuple[FunctionSyntax, int] |
 def has_errors(document: Document) -> bool:
     """Whether the program has errors, so that it can be neither run nor simulated."""
     return any(d.severity is Severity.ERROR for d in document.program.diagnostics)
-
-
-def namer(function: Function) -> FunctionBuilder:
-    """A builder that knows the names of a function: it makes fresh ones."""
-    builder = FunctionBuilder(function.name)
-    for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
-        if name:
-            builder.fresh(name)
-    return builder
 
 
 def renamed_in(document: Document, written: FunctionSyntax, index: int, name: str, new: str) -> list[Edit]:

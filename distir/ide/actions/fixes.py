@@ -11,7 +11,7 @@ from distir.analysis.repairs import Mistake, castings, mistake_of, sendings
 from distir.cost.larger import ENOUGH
 from distir.diagnostics import Diagnostic, Span
 from distir.diagnostics.codes import lints
-from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, LocatedFinding, found_at, lines_of, namer, renamed_in
+from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, LocatedFinding, found_at, lines_of, renamed_in
 from distir.ide.document import Document
 from distir.ide.edits import Edit, before_statement, rewritten, whole_line
 from distir.ide.sends import name_there, send, sent_before
@@ -25,6 +25,7 @@ from distir.ir import (
     names,
     operands,
 )
+from distir.ir.builder import namer
 from distir.syntax.tokens import NAME
 from distir.transform.dead_code import live
 

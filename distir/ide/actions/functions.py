@@ -10,11 +10,11 @@ from distir.ide.actions.core import EXTRACT, INLINE, Action, has_errors, stateme
 from distir.ide.document import Document
 from distir.ide.edits import Edit, applied, line_end, rewritten
 from distir.ir import Apply, Call, Function, Module, names
-from distir.ir.builder import FunctionBuilder
+from distir.ir.builder import namer
+from distir.ir.outlining import Windows
 from distir.syntax import FunctionSyntax, print_function
 from distir.transform.generic import declared, generic
 from distir.transform.inline import inline
-from distir.transform.outline import extracted
 from distir.transform.steps import StepError
 
 
@@ -39,10 +39,7 @@ def inlined(module: Module, function: Function, index: int) -> Function | None:
     """A function with one of its calls written out; None where that cannot be done."""
     call = function.body[index]
     assert isinstance(call, Call)
-    taken = FunctionBuilder("")
-    for name in module.functions:
-        taken.fresh(name)
-    copy = replace(module.functions[call.function], name=taken.fresh(call.function))
+    copy = replace(module.functions[call.function], name=namer(module).fresh(call.function))
     body = (*function.body[:index], replace(call, function=copy.name), *function.body[index + 1 :])
     changed = replace(function, body=body)
     try:
@@ -62,10 +59,8 @@ def outline_selection(document: Document, span: Span) -> Iterator[Action]:
     body = written.function.body
     if not chosen or span.start == span.end or not all(isinstance(body[i], (Apply, Call)) for i in chosen):
         return
-    taken = FunctionBuilder("")
-    for name in document.program.module.functions:
-        taken.fresh(name)
-    function, block = extracted(written.function, chosen[0], len(chosen), taken)
+    name = namer(document.program.module).fresh("block")
+    function, block = Windows(written.function, (chosen[0],), len(chosen)).outlined(name)
     if not block.returned or any(not isinstance(arg, str) for arg in block.returned):
         return
     stated = _with_types(document, function, block, chosen[0])

@@ -10,12 +10,13 @@ from dataclasses import replace
 
 from distir.cost import show_bytes, show_seconds
 from distir.diagnostics import Span
-from distir.ide.actions.core import REWRITE, Action, namer, renamed_in, statement_at
+from distir.ide.actions.core import REWRITE, Action, renamed_in, statement_at
 from distir.ide.actions.schedule import saved, simulated_after
 from distir.ide.document import Document
 from distir.ide.edits import Edit, before_statement
 from distir.ide.instances import facts
 from distir.ir import DISCARD, Apply, Call, Return, Statement, names, operands, results
+from distir.ir.builder import namer
 from distir.ir.rewrite import with_operands
 from distir.ops import OPS
 from distir.syntax import FunctionSyntax

@@ -12,16 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from distir.importers.outlining.blocks import (
-    OutlinedBlock,
-    Scopes,
-    fresh_name,
-    labels_of,
-    replaced,
-    wiring,
-    with_layers,
-)
+from distir.importers.outlining.blocks import Scopes, replaced, with_layers
 from distir.ir import Apply, Function, Statement, Type, names, operands, results
+from distir.ir.builder import FunctionBuilder
+from distir.ir.outlining import Windows, labels_of, wiring
 
 SHORTEST = 4
 """Ops of the shortest layer that is worth a function."""
@@ -57,13 +51,13 @@ def layers_outlined(
     body, owners = _gathered(function.body, owners)
     function = Function(function.name, function.params, tuple(body), function.result_types)
     made: list[Function] = []
-    used = {function.name, *taken}
+    functions = FunctionBuilder("")
+    functions.take((function.name, *taken))
     for layers in _alike(body, owners):
         of = {results(statement): owner for statement, owner in zip(body, owners, strict=True) if owner is not None}
         places = [of.get(results(statement)) for statement in function.body]
-        block = OutlinedBlock(tuple(places.index(layer) for layer in layers), places.count(layers[0]))
-        name = fresh_name(layers[0].cls, used)
-        inner, function = replaced(function, block, name, stated, f"{layers[0].path}.")
+        block = Windows(function, tuple(places.index(layer) for layer in layers), places.count(layers[0]))
+        function, inner = replaced(block, functions.fresh(layers[0].cls), stated, f"{layers[0].path}.")
         made.append(inner)
     return tuple(made), with_layers(function, made)
 

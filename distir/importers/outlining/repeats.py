@@ -10,19 +10,13 @@ before are layers, and their calls state which. Knows no format of models.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from distir.importers.names import value_name
-from distir.importers.outlining.blocks import (
-    OutlinedBlock,
-    Scopes,
-    fresh_name,
-    labels_of,
-    replaced,
-    wiring,
-    with_layers,
-)
-from distir.ir import Apply, Call, Function, Statement, Type, names, operands, results
+from distir.importers.outlining.blocks import Scopes, replaced, with_layers
+from distir.ir import Apply, Call, Function, Type, names, operands, results
+from distir.ir.builder import FunctionBuilder
+from distir.ir.outlining import NO_TYPES, Windows, best_cut, labels_of, wiring
 from distir.ir.rewrite import facts_of
 
 SHORTEST = 4
@@ -32,7 +26,7 @@ SHORTEST = 4
 def repeats_outlined(
     function: Function,
     scopes: Scopes | None = None,
-    stated: Mapping[str, Type] | None = None,
+    stated: Mapping[str, Type] = NO_TYPES,
     taken: Iterable[str] = (),
 ) -> tuple[tuple[Function, ...], Function]:
     """The functions made of a function's repeated blocks, and the function with calls in their places.
@@ -41,10 +35,10 @@ def repeats_outlined(
     agree. `taken`: names that the new functions must not have.
     """
     made: list[Function] = []
-    used = {function.name, *taken}
+    functions = FunctionBuilder("")
+    functions.take((function.name, *taken))
     while (block := _find(function)) is not None:
-        name = fresh_name(_named(function, block, scopes or {}), used)
-        inner, function = replaced(function, block, name, stated or {})
+        function, inner = replaced(block, functions.fresh(_named(block, scopes or {})), stated)
         made.append(inner)
     return tuple(made), with_layers(function, made) if _are_layers(function, made) else function
 
@@ -64,23 +58,21 @@ def _are_layers(function: Function, blocks: Iterable[Function]) -> bool:
     return calls > 1 and not any(facts_of(statement).layer for statement in function.body)
 
 
-def _find(function: Function) -> OutlinedBlock | None:
+def _find(function: Function) -> Windows | None:
     """The repeated block that saves the most statements, if there is one."""
-    body = function.body[:-1]
-    labels = labels_of(body)
+    labels = labels_of(function.body[:-1])
     best, saved = None, SHORTEST
     for period, start, end in _runs(labels, saved):
         count = (end - start) // period
         if (count - 1) * period <= saved:
             break
-        block = _cut(function, period, start, end)
-        if block is None:
-            continue
-        ops = sum(isinstance(s, Apply) for s in body[block.starts[0] : block.starts[0] + period])
+        firsts = range(start, end - count * period + 1)
+        block = best_cut(function, (range(s, s + count * period, period) for s in firsts), period)
+        ops = sum(isinstance(s, Apply) for s in block.at(block.starts[0]))
         gain = (len(block.starts) - 1) * ops
         if ops >= SHORTEST and gain > saved:
             best, saved = block, gain
-    return best and _everywhere(function, best, labels)
+    return best and _everywhere(best, labels)
 
 
 def _runs(labels: list[int], least: int) -> list[tuple[int, int, int]]:
@@ -102,58 +94,24 @@ def _runs(labels: list[int], least: int) -> list[tuple[int, int, int]]:
     return sorted(found, key=lambda run: (-((run[2] - run[1]) // run[0] - 1) * run[0], run[0], run[1]))
 
 
-def _cut(function: Function, period: int, start: int, end: int) -> OutlinedBlock | None:
-    """The block cut where the fewest values cross its border, of those occurrences that are connected alike."""
-    count = (end - start) // period
-    uses = _last_uses(function)
-    offsets = range(start, end - count * period + 1)
-    best: OutlinedBlock | None = None
-    score: tuple[int, int] | None = None
-    for first in offsets:
-        starts = tuple(range(first, first + count * period, period))
-        kinds = [wiring(function.body, s, period) for s in starts]
-        (common, number), *_ = Counter(kinds).most_common(1)
-        if number < 2:
-            continue
-        alike = tuple(s for s, kind in zip(starts, kinds, strict=True) if kind == common)
-        crossing = _crossing(function.body, alike[0], period, uses)
-        if score is None or (-number, crossing) < score:
-            best, score = OutlinedBlock(alike, period), (-number, crossing)
-    return best
-
-
-def _everywhere(function: Function, block: OutlinedBlock, labels: list[int]) -> OutlinedBlock:
+def _everywhere(block: Windows, labels: list[int]) -> Windows:
     """The block with its occurrences that stand elsewhere in the function."""
-    length = block.length
-    wanted = labels[block.starts[0] : block.starts[0] + length]
-    connected = wiring(function.body, block.starts[0], length)
+    body, length, first = block.function.body, block.length, block.starts[0]
+    wanted, connected = labels[first : first + length], wiring(body, first, length)
     taken = {i for s in block.starts for i in range(s, s + length)}
     starts = list(block.starts)
     for s in range(len(labels) - length + 1):
         if labels[s] != wanted[0] or s in taken or s + length - 1 in taken or labels[s : s + length] != wanted:
             continue
-        if taken.isdisjoint(range(s, s + length)) and wiring(function.body, s, length) == connected:
+        if taken.isdisjoint(range(s, s + length)) and wiring(body, s, length) == connected:
             taken.update(range(s, s + length))
             starts.append(s)
-    return OutlinedBlock(tuple(sorted(starts)), length)
+    return Windows(block.function, tuple(sorted(starts)), length)
 
 
-def _last_uses(function: Function) -> dict[str, int]:
-    return {name: i for i, statement in enumerate(function.body) for name in names(operands(statement))}
-
-
-def _crossing(body: Sequence[Statement], start: int, length: int, uses: Mapping[str, int]) -> int:
-    """How many values an occurrence takes, and gives to what follows it."""
-    inside = {name for s in body[start : start + length] for name in results(s) if name}
-    taken = {name for s in body[start : start + length] for name in names(operands(s))} - inside
-    return len(taken) + sum(uses.get(name, 0) >= start + length for name in inside)
-
-
-def _named(function: Function, block: OutlinedBlock, scopes: Scopes) -> str:
+def _named(block: Windows, scopes: Scopes) -> str:
     """What the function of a block is called: the class or the name of the innermost module that holds most of it."""
-    length = block.length
-    first = function.body[block.starts[0] : block.starts[0] + length]
-    of_first = [scopes[n] for s in first for n in results(s) if n in scopes]
+    of_first = [scopes[n] for s in block.at(block.starts[0]) for n in results(s) if n in scopes]
     depth, best = 1, "block"  # the outermost module holds everything, and says nothing
     votes = Counter(scope[: i + 1] for scope in of_first for i in range(len(scope)))
     for scope, number in votes.items():

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from distir.ir import DTYPES, Apply, Attributes, Call, Constant, Dense, DType, Shape, TensorType, names
 from distir.ir.builder import FunctionBuilder
+from distir.ir.rewrite import with_operands
 from distir.ops import OPS, Value, dense, to_array, type_of
 from distir.ops.attributes import bind
 from distir.ops.infer import run
@@ -247,11 +248,8 @@ class MatchedFunction:
 
     def renamed(self, statement: Apply | Call) -> Apply | Call:
         """A statement of values that are still there."""
-        if self._same.keys().isdisjoint(names(statement.args)):
-            return statement
-        args = tuple(self._same.get(arg, arg) if isinstance(arg, str) else arg for arg in statement.args)
-        made = replace(statement, args=args)
-        if isinstance(made, Apply):
+        made = with_operands(statement, self._same)
+        if made is not statement and isinstance(made, Apply):
             self._into.makers.update(dict.fromkeys(made.results, made))
         return made
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from distir.analysis import Analysis, State
-from distir.ir import HOST, Apply, Call, Function, Module, TensorType, names, results, types
+from distir.ir import HOST, Apply, Call, Function, Module, Statement, TensorType, names, operands, results, types
+from distir.ir.dataflow import definitions
 from distir.ops import type_of
-from distir.transform.checkpoint.selective import Pair, arguments_of, pairs_of
+from distir.transform.checkpoint.selective import Pair, instance_at, pairs_of
 
 if TYPE_CHECKING:
     from distir.simulate import Simulation
@@ -37,24 +38,23 @@ class Rung:
 class _Layer:
     """A function that layers call: the bytes of its residuals and the seconds of its ops."""
 
-    function: str
-    calls: set[int]
-    saved: dict[str, int]
-    makers: dict[str, Apply | Call]
+    function: Function
     seconds: dict[int, float]
+    """By statement."""
+    calls: set[int] = field(default_factory=set[int])
+    saved: dict[str, int] = field(default_factory=dict[str, int])
     dropped: list[str] = field(default_factory=list[str])
 
     def again(self, dropped: Collection[str]) -> float:
         """The seconds to recompute values, each op once."""
-        kept = self.saved.keys() - set(dropped)
+        kept, made = self.saved.keys() - set(dropped), definitions(self.function)
         waiting, done, total = list(dropped), set[int](), 0.0
         while waiting:
-            maker = self.makers.get(waiting.pop())
-            if maker is None or id(maker) in done:
-                continue
-            done.add(id(maker))
-            total += self.seconds[id(maker)]
-            waiting += [name for name in names(maker.args) if name not in kept]
+            number = made.get(waiting.pop())
+            if number is not None and number not in done:
+                done.add(number)
+                total += self.seconds[number]
+                waiting += [name for name in names(operands(self.function.body[number])) if name not in kept]
         return total
 
 
@@ -75,7 +75,7 @@ def ladder(
     ]:
         _, i, name = min(steps)
         layers[i].dropped.append(name)
-        found.append(Rung(layers[i].function, name, tuple(sorted(layers[i].calls))))
+        found.append(Rung(layers[i].function.name, name, tuple(sorted(layers[i].calls))))
     return found
 
 
@@ -109,19 +109,15 @@ def _layers(
     found: dict[str, _Layer] = {}
     for pair, places, _ in pairs_of(module, entry, turn, calls):
         function = pair.function
+        state, made = instance_at(entry, analysis, places[0]).state, definitions(function)
         if function.name not in found:
-            state = analysis.domain.instance(function.name, arguments_of(entry, analysis, places[0])).state
-            makers = {name: s for s in function.body if isinstance(s, (Apply, Call)) for name in s.results if name}
-            seconds = {
-                id(s): _seconds(module, analysis, state, s, machine)
-                for s in {id(s): s for s in makers.values()}.values()
-            }
-            found[function.name] = _Layer(function.name, set(), {}, makers, seconds)
+            numbers = {*made.values()}
+            seconds = {number: _seconds(analysis, state, function.body[number], machine) for number in numbers}
+            found[function.name] = _Layer(function, seconds)
         layer = found[function.name]
         layer.calls.update(places)
-        state = analysis.domain.instance(function.name, arguments_of(entry, analysis, places[0])).state
         for name in _own(entry, pair, places, turn):
-            if name in layer.makers and (size := _bytes(state, name)):
+            if name in made and (size := _bytes(state, name)):
                 layer.saved[name] = size
     yield from (layer for layer in found.values() if layer.saved)
 
@@ -147,11 +143,12 @@ def _bytes(state: State, name: str) -> int:
     return elements * found.dtype.bits // 8 if isinstance(elements, int) else 0
 
 
-def _seconds(module: Module, analysis: Analysis, state: State, statement: Apply | Call, machine: Simulation) -> float:
+def _seconds(analysis: Analysis, state: State, statement: Statement, machine: Simulation) -> float:
+    if not isinstance(statement, (Apply, Call)):
+        return 0.0
     if isinstance(statement, Apply):
         if any(types.device_of(type_of(state[name])) == HOST for name in statement.results if name):
             return 0.0
         return machine.effect_of(statement, state(statement.args)).cost.seconds
     inner = analysis.domain.instance(statement.function, state(statement.args))
-    body = [s for s in inner.function.body if isinstance(s, (Apply, Call))]
-    return sum(_seconds(module, analysis, inner.state, s, machine) for s in body)
+    return sum(_seconds(analysis, inner.state, each, machine) for each in inner.function.body)

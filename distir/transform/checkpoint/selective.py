@@ -10,30 +10,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from distir.analysis import Analysis, State
+from distir.analysis import Analysis, Instance, State
 from distir.ir import (
     DISCARD,
     HOST,
+    NO_FACTS,
     Apply,
     Arg,
     Call,
     Function,
     Module,
     Param,
-    Return,
     Statement,
     TensorType,
     names,
     operands,
+    ops_in,
     types,
 )
-from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.builder import namer
 from distir.ir.calls import called_by
-from distir.ir.rewrite import with_operands
-from distir.ops import OPS, Value, type_of
+from distir.ir.dataflow import definitions, needed, uses
+from distir.ir.rewrite import Rewriter, with_operands
+from distir.ops import OPS, type_of
 from distir.ops.loops import kind_of
-from distir.transform.dead_code import live
+from distir.transform.dead_code import pruned
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
 from distir.transform.orphans import without_orphans
@@ -44,22 +47,13 @@ PRODUCTS = frozenset({"MatMul", "Einsum"})
 BATCHED = 3
 """The least rank of operands in a product of activations; products with weights take matrices."""
 
-Makers = Mapping[str, Apply]
-
 
 def attention_core(function: Function, state: State) -> dict[str, Apply]:
     """The values of attention cores in a function, on a device, and the statements that compute them."""
-    users: dict[str, list[Apply | Call]] = {}
-    made: set[str] = set()
-    for statement in function.body:
-        if isinstance(statement, (Apply, Call)):
-            for name in set(names(statement.args)):
-                users.setdefault(name, []).append(statement)
-            made.update(statement.results)
     found: dict[str, Apply] = {}
-    for statement in function.body:
-        if isinstance(statement, Apply) and _is_batched_product(statement, state, made):
-            inside, ended = _followers(statement, users)
+    for statement in ops_in(function, *PRODUCTS):
+        if _is_batched_product(statement, state, definitions(function)):
+            inside, ended = _followers(statement, function)
             if ended and any(s.op == "Softmax" for s in inside):
                 found.update((n, s) for s in inside for n in s.results if n != DISCARD and not _on_host(state, n))
     return found
@@ -71,19 +65,16 @@ def with_shallow_cores(module: Module) -> Module:
     The VJP functions of such functions are called by the entry function too, so their residuals are visible there.
     """
     entry = entry_of(module)
-    bodies = {f.name: f.body for f in module}
     deep = called_by(f for f in module if f.name != entry.name)
-    waiting = [n for n in deep if any(isinstance(s, Apply) and s.op == "Softmax" for s in bodies[n])]
-    if not waiting:
-        return module
-    return inline(module, tuple(sorted(deep)))
+    has_core = any(any(ops_in(module.functions[name], "Softmax")) for name in deep)
+    return inline(module, tuple(sorted(deep))) if has_core else module
 
 
 def _is_batched_product(statement: Apply, state: State, made: Collection[str]) -> bool:
     """Whether two activations are multiplied."""
-    if statement.op not in PRODUCTS or len(statement.args) != 2:
-        return False
-    return all(isinstance(a, str) and a in made and _rank(state, a) >= BATCHED for a in statement.args)
+    return len(statement.args) == 2 and all(
+        isinstance(a, str) and a in made and _rank(state, a) >= BATCHED for a in statement.args
+    )
 
 
 def _rank(state: State, name: str) -> int:
@@ -95,12 +86,13 @@ def _on_host(state: State, name: str) -> bool:
     return name in state and types.device_of(type_of(state[name])) == HOST
 
 
-def _followers(product: Apply, users: Mapping[str, Sequence[Apply | Call]]) -> tuple[list[Apply], bool]:
+def _followers(product: Apply, function: Function) -> tuple[list[Apply], bool]:
     """A product and the ops after it up to the next products; whether all paths from it end in one."""
-    found = [product]
+    found, used = [product], uses(function)
     ended = True
     for statement in found:  # grows while it is walked
-        following = [user for name in statement.results for user in users.get(name, ())]
+        users = [function.body[i] for name in statement.results for i in used.get(name, ())]
+        following = [user for user in users if isinstance(user, (Apply, Call))]
         ended &= bool(following) or statement.results[1:] != ()
         for user in following:
             if isinstance(user, Apply) and user.op not in PRODUCTS:
@@ -130,12 +122,12 @@ def recomputed_cores(
     """
     writer = _Variants(module, entry)
     for pair, places, back in pairs_of(module, entry, turn, calls):
-        state = analysis.domain.instance(pair.function.name, arguments_of(entry, analysis, places[0])).state
+        state = instance_at(entry, analysis, places[0]).state
         core = attention_core(pair.function, state)
         dropped = {i: name for i, name in pair.values.items() if name in core}
         if dropped:
             writer.replace(pair, dropped, places, back)
-    return writer.module() if writer.changed else None
+    return writer.module()
 
 
 def recomputed_values(
@@ -153,7 +145,7 @@ def recomputed_values(
             dropped = {i: name for i, name in pair.values.items() if name in chosen}
             if dropped:
                 writer.replace(pair, dropped, places, back)
-    return writer.module() if writer.changed else None
+    return writer.module()
 
 
 def dropped_between_products(function: Function) -> frozenset[str]:
@@ -182,20 +174,23 @@ def dropped_between_products(function: Function) -> frozenset[str]:
     return frozenset(dropped)
 
 
-def arguments_of(entry: Function, analysis: Analysis, place: int) -> tuple[Value, ...]:
-    """The arguments of a call in the entry function, as analysed."""
-    return tuple(analysis.states[entry.name](operands(entry.body[place])))
+def instance_at(entry: Function, analysis: Analysis, place: int) -> Instance:
+    """The function that a statement of the entry function calls, with its arguments."""
+    call = entry.body[place]
+    assert isinstance(call, Call)
+    return analysis.domain.instance(call.function, analysis.states[entry.name](call.args))
 
 
 def pairs_of(
     module: Module, entry: Function, turn: int, calls: Collection[int]
 ) -> Iterable[tuple[Pair, list[int], dict[int, int]]]:
     """Functions with their VJP functions, the statements that call them, and by a VJP's call that of its function."""
-    made = {name: i for i, s in enumerate(entry.body[:turn]) if isinstance(s, Call) for name in s.results if name}
+    made = definitions(entry)
     by_functions: dict[tuple[str, str], dict[int, int]] = {}
     for index, statement in enumerate(entry.body[turn:], turn):
         if isinstance(statement, Call):
-            taken = Counter(made[arg] for arg in statement.args if isinstance(arg, str) and arg in made)
+            makers = (made.get(arg, turn) for arg in statement.args if isinstance(arg, str))
+            taken = Counter(i for i in makers if i < turn and isinstance(entry.body[i], Call))
             for source, _ in taken.most_common(1):  # a value of the previous layer that all layers use
                 called = entry.body[source]
                 if source in calls and isinstance(called, Call):
@@ -225,97 +220,76 @@ class _Variants:
     """Writes functions that do not save some values, VJP functions that recompute them, and the calls of both."""
 
     def __init__(self, module: Module, entry: Function) -> None:
-        self.before, self.entry = module, entry
-        self.body = list(entry.body)
+        self.before, self.edit, self.names = module, Rewriter(entry), namer(module)
         self.written: list[Function] = []
         self.origins: dict[str, str] = {}
         """By new function: the function of which it is a variant."""
-        self.changed = False
-        self.functions = FunctionBuilder("")
-        for name in module.functions:
-            self.functions.fresh(name)
 
     def replace(self, pair: Pair, dropped: Mapping[int, str], places: Sequence[int], back: Mapping[int, int]) -> None:
         """Let calls of a function save no value in `dropped`, and calls of its VJP function recompute those values."""
-        gone = set(dropped.values())
-        vjp, more = self._vjp(pair, dropped)
-        left = [i for i, arg in enumerate(pair.function.returned) if arg not in gone]
-        kept = tuple(pair.function.returned[i] for i in left)
-        body = (*live(pair.function.body[:-1], names(kept)), Return(kept))
-        name = self._named(pair.function.name, f"{pair.function.name}Selective")
-        forward = replace(pair.function, name=name, body=body, result_types=None)
-        end = pair.vjp.name.removeprefix(pair.function.name)
-        vjp = replace(vjp, name=self._named(pair.vjp.name, f"{name}{end}"))
-        self.written += [forward, vjp]
-        params = {p.name: i for i, p in enumerate(pair.function.params)}
-        calls = {index: self.body[index] for index in back.values()}
-        for index in places:
-            call = self.body[index]
-            assert isinstance(call, Call)
-            saved = tuple(call.results[i] for i in left)
-            self.body[index] = replace(call, results=saved, function=forward.name, claims=())
+        function, gone = pair.function, set(dropped.values())
+        left = [i for i, arg in enumerate(function.returned) if arg not in gone]
+        kept = Rewriter(function)
+        kept.returns(function.returned[i] for i in left)
+        forward = self._added(pruned(kept.done(result_types=None)), f"{function.name}Selective")
+        written, more = _recomputing(pair, dropped)
+        vjp = self._added(written, f"{forward}{pair.vjp.name.removeprefix(function.name)}")
+        params = [p.name for p in function.params]
         for index, source in back.items():
-            call, forward_call = self.body[index], calls[source]
+            call, forward_call = self.edit[index], self.edit[source]
             assert isinstance(call, Call)
             assert isinstance(forward_call, Call)
             args = [arg for i, arg in enumerate(call.args) if i not in dropped]
-            added = [forward_call.args[params[name]] for name in more]
-            self.body[index] = replace(call, function=vjp.name, args=(*args, *added), claims=())
-        self.changed = True
+            added = [forward_call.args[params.index(name)] for name in more]
+            self.edit.replace(index, replace(call, function=vjp, args=(*args, *added), claims=()))
+        for index in places:
+            call = self.edit[index]
+            assert isinstance(call, Call)
+            saved = tuple(call.results[i] for i in left)
+            self.edit.replace(index, replace(call, results=saved, function=forward, claims=()))
 
-    def _vjp(self, pair: Pair, dropped: Mapping[int, str]) -> tuple[Function, list[str]]:
-        """The VJP function that recomputes dropped values, and the function's parameters that it takes for that."""
-        f = namer(pair.vjp)
-        called = {name: pair.vjp.params[i].name for i, name in pair.values.items() if i not in dropped}
-        makers = {n: s for s in pair.function.body if isinstance(s, (Apply, Call)) for n in s.results}
-        stated = {p.name: p for p in pair.function.params}
-        more: list[str] = []
-        extra: list[Param] = []
-        body: list[Statement] = []
-        again = {pair.vjp.params[i].name: name for i, name in dropped.items()}
-
-        def need(name: str) -> None:
-            """Write the statements that compute a value of the function, unless it is available."""
-            waiting = [name]
-            while waiting:
-                current = waiting[-1]
-                if current in called:
-                    waiting.pop()
-                    continue
-                if current in stated:
-                    called[current] = f.fresh(current)
-                    extra.append(replace(stated[current], name=called[current]))
-                    more.append(current)
-                    continue
-                maker = makers[current]
-                missing = [n for n in names(maker.args) if n not in called]
-                waiting += missing
-                if not missing:
-                    renamed = tuple(n if n == DISCARD else f.fresh(f"{n}_again") for n in maker.results)
-                    written = with_operands(maker, called)
-                    assert isinstance(written, (Apply, Call))
-                    body.append(replace(written, results=renamed, claims=()))
-                    called.update((n, r) for n, r in zip(maker.results, renamed, strict=True) if n != DISCARD)
-
-        for statement in pair.vjp.body:
-            renamed: dict[str, Arg] = {}
-            for name in names(operands(statement)):
-                if name in again:
-                    need(again[name])
-                    renamed[name] = called[again[name]]
-            body.append(with_operands(statement, renamed) if renamed else statement)
-        params = tuple(p for i, p in enumerate(pair.vjp.params) if i not in dropped)
-        return replace(pair.vjp, params=(*params, *extra), body=tuple(body)), more
-
-    def _named(self, name: str, hint: str) -> str:
-        new = self.functions.fresh(hint)
-        self.origins[new] = name
+    def _added(self, function: Function, hint: str) -> str:
+        """The name of a variant of the function that it is written of."""
+        new = self.names.fresh(hint)
+        self.origins[new] = function.name
+        self.written.append(replace(function, name=new))
         return new
 
-    def module(self) -> Module:
-        """The module; a function that nothing calls any more leaves its name and its place to its variant."""
-        entry = replace(self.entry, body=tuple(self.body))
-        others = (entry if f.name == entry.name else f for f in self.before)
-        found = without_orphans(self.before, (*self.written, *others), self.origins).functions
+    def module(self) -> Module | None:
+        """The module; a function that nothing calls any more leaves its name and its place to its variant.
+
+        None if nothing is replaced.
+        """
+        if not self.written:
+            return None
         left = self.before.functions
+        functions = (*self.written, *self.before.replacing(self.edit.done()))
+        found = without_orphans(self.before, functions, self.origins).functions
         return Module([*(f for n, f in found.items() if n not in left), *(found[n] for n in left if n in found)])
+
+
+def _recomputing(pair: Pair, dropped: Mapping[int, str]) -> tuple[Function, list[str]]:
+    """The VJP function that recomputes dropped values, and the function's parameters that it takes for that."""
+    edit, own = Rewriter(pair.vjp), pair.vjp.params
+    there: dict[str, Arg] = {name: own[i].name for i, name in pair.values.items() if i not in dropped}
+    makers: dict[str, Apply | Call | Param] = {
+        n: s for s in pair.function.body if isinstance(s, (Apply, Call)) for n in s.results
+    }
+    makers |= {p.name: p for p in pair.function.params}
+    more: list[Param] = []
+    again = {own[i].name: name for i, name in dropped.items()}
+    for index, statement in edit:
+        wanted = [name for name in names(operands(statement)) if name in again]
+        for name in chain.from_iterable(needed((again[each],), makers, there) for each in wanted):
+            maker = makers[name]
+            if isinstance(maker, Param):
+                there[name] = edit.fresh(name)
+                more.append(maker)
+                continue
+            renamed = tuple(n if n == DISCARD else edit.fresh(f"{n}_again") for n in maker.results)
+            edit.before(index, replace(with_operands(maker, there), results=renamed, claims=()), facts=NO_FACTS)
+            there.update((n, r) for n, r in zip(maker.results, renamed, strict=True) if n != DISCARD)
+        edit.replace(index, with_operands(statement, {name: there[again[name]] for name in wanted}))
+    params = (p for i, p in enumerate(own) if i not in dropped)
+    extra = (replace(p, name=there[p.name]) for p in more)
+    return edit.done(params=(*params, *extra)), [p.name for p in more]

@@ -11,7 +11,7 @@ from distir.cost import UnitError, parse_bytes, show_bytes, show_seconds
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import simulation as simulation_codes
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import HOST, Apply, Call, Function, Module, Part, Site, results, types
+from distir.ir import HOST, Apply, Call, Function, Module, Part, Site, ops_in, results, types
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.checkpoint.blocks import TrainingStep, training_step
@@ -19,14 +19,14 @@ from distir.transform.checkpoint.ladder import Rung, dropped_by, ladder
 from distir.transform.checkpoint.modules import MODULES, modules_of, with_copies
 from distir.transform.checkpoint.recompute import inside_runs, recomputed
 from distir.transform.checkpoint.selective import (
-    arguments_of,
     attention_core,
     dropped_between_products,
+    instance_at,
     recomputed_cores,
     recomputed_values,
     with_shallow_cores,
 )
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_of, refused
 from distir.transform.order import DISTRIBUTED, IN_KERNELS
 from distir.transform.steps import StepError, always, is_heard, step, steps_behind, tell, unheard
 
@@ -169,8 +169,12 @@ class _Recomputation:
 
     def ladder(self, machine: Simulation) -> list[Rung]:
         """The ladder of residuals to drop. `machine`: the simulation of the unchanged program."""
-        calls = {i for block in self.step.blocks for i in block if isinstance(self.entry.body[i], Call)}
-        return ladder(self.module, self.entry, self.analysis, self.step.turn, calls, machine)
+        return ladder(self.module, self.entry, self.analysis, self.step.turn, self._calls(None), machine)
+
+    def _calls(self, last: int | None, first: int = 0) -> dict[int, str]:
+        """The functions that blocks call, by statement."""
+        places = (i for block in self.step.blocks[first:last] for i in block)
+        return {i: s.function for i in places if isinstance(s := self.entry.body[i], Call)}
 
     def carried_out(self, choice: Recomputed, rungs: Sequence[Rung] = ()) -> Module | None:
         """The module with a choice applied; None if a part of the choice changes nothing. `rungs`: the ladder."""
@@ -182,7 +186,7 @@ class _Recomputation:
         inside: dict[str, Apply | Call] = {}
         if selective > full:
             ours = {i for block in self.step.blocks[full:selective] for i in block}
-            calls = {i for i in ours if isinstance(entry.body[i], Call)}
+            calls = self._calls(selective, full)
             if choice.modules:
                 values = self._parts(choice.modules, calls)
                 changed = recomputed_values(module, entry, self.step.turn, [(values, calls)])
@@ -216,7 +220,7 @@ class _Recomputation:
         found = recomputed(entry, self.step.turn, inside)
         if found is None:
             return None
-        return Module(found if f.name == entry.name else f for f in module)
+        return module.replacing(found)
 
     def _parts(self, modules: Sequence[str], calls: Collection[int]) -> dict[str, set[str]]:
         """By callee: the values of these parts. Raises ProgramError for a part that no layer has."""
@@ -225,10 +229,9 @@ class _Recomputation:
         for place in sorted(calls):
             call = self.entry.body[place]
             if isinstance(call, Call) and call.function not in found:
-                function, given = self.module.functions[call.function], arguments_of(self.entry, self.analysis, place)
-                state = self.analysis.domain.instance(function.name, given).state
-                parts = {name: MODULES[name](function, state) for name in modules}
-                found[function.name] = with_copies(function, {v for values in parts.values() for v in values})
+                found_at = instance_at(self.entry, self.analysis, place)
+                parts = {name: MODULES[name](found_at.function, found_at.state) for name in modules}
+                found[call.function] = with_copies(found_at.function, {v for values in parts.values() for v in values})
                 missing -= {name for name, values in parts.items() if values}
         if missing:
             reason = f"has no `{'`, `'.join(sorted(missing))}` in its layers"
@@ -237,9 +240,8 @@ class _Recomputation:
 
     def _between_products(self, layers: int | None) -> Module | None:
         """The module with blocks recomputed except attention and every other product; None if that changes nothing."""
-        calls = {i for block in self.step.blocks[:layers] for i in block if isinstance(self.entry.body[i], Call)}
-        called = {s.function for i in calls if isinstance(s := self.entry.body[i], Call)}
-        values = {name: dropped_between_products(self.module.functions[name]) for name in called}
+        calls = self._calls(layers)
+        values = {name: dropped_between_products(self.module.functions[name]) for name in {*calls.values()}}
         return recomputed_values(self.module, self.entry, self.step.turn, [(values, calls)])
 
 
@@ -331,8 +333,7 @@ def _within(plan: _Recomputation, target: int, hardware: str) -> Module:
     hint = (
         None if finished else "where devices share it, add the steps that distribute it: `checkpoint=16GB dp=8 zero=3`"
     )
-    site = Site(plan.entry.name, None, Part("name"))
-    raise ProgramError([Diagnostic(codes.OVER_CHECKPOINT_TARGET, site, message, (), hint)])
+    raise refused(plan.entry, codes.OVER_CHECKPOINT_TARGET, message, hint)
 
 
 Finished = Callable[[Module], _Measured]
@@ -504,9 +505,8 @@ def _nothing_inside(plan: _Recomputation, choice: Recomputed) -> ProgramError:
     if choice.modules:
         return _nothing(plan.entry, f"keeps nothing of `{'`, `'.join(choice.modules)}` for the backward pass", None)
     if choice.selective != 0:
-        fused = any(isinstance(s, Apply) and s.op == "Attention" for f in plan.module for s in f.body)
         reason = "keeps no scores of attention for the backward pass"
-        if fused:
+        if any(ops_in(plan.module, "Attention")):
             reason += ": its attention is one op, which saves nothing of the sequence's length squared"
         return _nothing(plan.entry, reason, "recompute whole blocks: `checkpoint=full`")
     runs = "its blocks" if choice.group == 1 else f"runs of {choice.group} blocks"
@@ -519,6 +519,5 @@ def _nothing_inside(plan: _Recomputation, choice: Recomputed) -> ProgramError:
 
 
 def _nothing(entry: Function, reason: str, hint: str | None) -> ProgramError:
-    site = Site(entry.name, None, Part("name"))
     message = f"`@{entry.name}` {reason}, so there is nothing to recompute"
-    return ProgramError([Diagnostic(codes.NOTHING_TO_RECOMPUTE, site, message, (), hint)])
+    return refused(entry, codes.NOTHING_TO_RECOMPUTE, message, hint)

@@ -63,7 +63,8 @@ def accumulation_of(
 
 def accumulated(module: Module, states: Mapping[str, State]) -> Module:
     """The module with products that accumulate. `states`: those of the functions to rewrite."""
-    return Module(_accumulated(f, states[f.name]) if f.name in states and not f.kernel else f for f in module)
+    functions = (f for f in module if f.name in states and not f.kernel)
+    return module.replacing(*(_accumulated(f, states[f.name]) for f in functions))
 
 
 def _accumulated(function: Function, state: State) -> Function:
@@ -75,11 +76,11 @@ def _accumulated(function: Function, state: State) -> Function:
             continue
         (term,) = results(statement)
         found = accumulation_of(term, statement.stream, function.body, used)
-        if found is None or len(found.chain) > 1:
+        if found is None or len(found.chain) > 1 or found.chain[0] in joined:
             continue
         at = found.chain[0]
         total = edit[at]
-        if isinstance(total, Apply) and at not in joined and _alike(state, found.so_far, term):
+        if isinstance(total, Apply) and _alike(state, found.so_far, term):
             args = (*statement.args, found.so_far)
             product = replace(statement, results=total.results, args=args, claims=total.claims)
             edit.behind(at, product, facts=statement.facts)

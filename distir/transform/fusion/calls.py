@@ -34,6 +34,7 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.calls import calls_of
 from distir.ir.dataflow import definitions, maker, uses
 from distir.ir.rewrite import Rewriter, facts_of, stated_with, substituted
 from distir.ops import type_of
@@ -251,11 +252,7 @@ class _Ends(_Variants):
         self.uses = {function.name: uses(function) for function in self.module}
         self.leaving: dict[str, set[int]] = {}
         """By function: the statements of its ends."""
-        self.calls: dict[str, list[tuple[Function, int]]] = {}
-        for function in self.module:
-            for index, statement in enumerate(function.body):
-                if isinstance(statement, Call):
-                    self.calls.setdefault(statement.function, []).append((function, index))
+        self.calls = calls_of(self.module)
 
     def done(self) -> Module:
         """The resulting module."""
@@ -315,7 +312,7 @@ class _Ends(_Variants):
         Of a caller that calls it several times, most calls count: with all replicas there are as many times more.
         """
         votes = Counter[str]()
-        for caller, index in self.calls[name]:
+        for caller, index, _ in self.calls[name]:
             found = self._is_read_there(name, end, caller, index)
             votes[caller.name] += 0 if found is None else 1 if found else -1
         return sum((votes[caller] > 0) - (votes[caller] < 0) for caller in votes) > 0

@@ -26,7 +26,9 @@ from distir.ir import (
     dims,
     names,
     operands,
+    ops_in,
 )
+from distir.ir.calls import calls_of
 from distir.ir.dataflow import maker, uses
 from distir.ir.rewrite import Rewriter, mapped
 from distir.ops import OPS, type_of
@@ -80,20 +82,17 @@ class _Readers:
     module: Module
     entry: Function
     states: Mapping[str, State]
-    calls: dict[str, list[tuple[Function, Call]]] = field(default_factory=dict[str, "list[tuple[Function, Call]]"])
     laid_out: set[Place] = field(default_factory=set[Place])
     """Transposes of values that are written in any order: their results are contiguous."""
 
     def __post_init__(self) -> None:
+        self.calls = calls_of(self.module)
         for function in self.module:
             moved: dict[str, list[Apply]] = {}
-            for statement in function.body:
-                if isinstance(statement, Call):
-                    self.calls.setdefault(statement.function, []).append((function, statement))
-                elif isinstance(statement, Apply) and statement.op == "Transpose":
-                    made = maker(function, source := str(statement.args[0]))
-                    if isinstance(made, Apply) and made.op in WRITE_STRIDES:
-                        moved.setdefault(source, []).append(statement)
+            for statement in ops_in(function, "Transpose"):
+                made = maker(function, source := str(statement.args[0]))
+                if isinstance(made, Apply) and made.op in WRITE_STRIDES:
+                    moved.setdefault(source, []).append(statement)
             self.laid_out |= {(function.name, s[0].results[0]) for s in moved.values() if len(s) == 1}
 
     def module_with_views(self) -> Module:
@@ -144,7 +143,7 @@ class _Readers:
         if isinstance(statement, Return):
             if function.name == self.entry.name or isinstance(arg, tuple):
                 return None
-            return [(f.name, call.results[number]) for f, call in self.calls.get(function.name, ())]
+            return [(f.name, call.results[number]) for f, _, call in self.calls.get(function.name, ())]
         if isinstance(statement, Call):
             callee = self.module.functions[statement.function]
             if callee.kernel:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from distir.analysis import Analysis
 from distir.cost import show_bytes
-from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics import ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
     HOST,
@@ -20,8 +20,6 @@ from distir.ir import (
     Arg,
     Function,
     Module,
-    Part,
-    Site,
     Statement,
     TensorType,
     names,
@@ -34,7 +32,7 @@ from distir.ir.rewrite import Rewriter, with_operands
 from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.checkpoint.blocks import TrainingStep, training_step
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_of, refused
 from distir.transform.steps import StepError, tell
 
 OFFLOADING, FETCHING = "offload", "fetch"
@@ -68,7 +66,7 @@ def with_activations_offloaded(module: Module, layers: int | None) -> Module:
     what = f", {show_bytes(known)}" if len(sizes) == sum(isinstance(size, int) for size in sizes) else ""
     tell(f"offload: {len(moved)} activations of {count} of {len(step.blocks)} blocks{what}, on `{OFFLOADING}`")
     found = _Offloading(entry, Rewriter(entry), analysis.states[entry.name], step, saved, count).rewritten()
-    return Module(found if f.name == entry.name else f for f in module)
+    return module.replacing(found)
 
 
 def window(block: int, offloaded: int, blocks: int) -> int:
@@ -205,4 +203,4 @@ class _Offloading:
 
 def _nothing(entry: Function, reason: str, hint: str | None) -> ProgramError:
     message = f"`@{entry.name}` {reason}, so there is nothing to offload"
-    return ProgramError([Diagnostic(codes.NOTHING_TO_OFFLOAD, Site(entry.name, None, Part("name")), message, (), hint)])
+    return refused(entry, codes.NOTHING_TO_OFFLOAD, message, hint)

@@ -10,7 +10,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from distir.cost import show_bytes
-from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
     HOST,
@@ -19,8 +18,6 @@ from distir.ir import (
     Function,
     Module,
     Param,
-    Part,
-    Site,
     Statement,
     TensorType,
     types,
@@ -29,7 +26,7 @@ from distir.ir.dataflow import uses
 from distir.ir.rewrite import Rewriter, substituted
 from distir.ops import OPS
 from distir.ops.purpose import is_update
-from distir.transform.entry import entry_of
+from distir.transform.entry import ROLES, entry_of, refused
 from distir.transform.offload.activations import FETCHING, OFFLOADING
 from distir.transform.steps import tell
 
@@ -44,8 +41,7 @@ def with_state_offloaded(module: Module) -> Module:
     if not moved:
         message = f"no update in `@{entry.name}` takes optimizer state, so there is nothing to offload"
         hint = "apply it to a training step, as in `grad optimizer=adam offload=optimizer`, and before `fuse`"
-        site = Site(entry.name, None, Part("name"))
-        raise ProgramError([Diagnostic(codes.NOTHING_TO_OFFLOAD, site, message, (), hint)])
+        raise refused(entry, codes.NOTHING_TO_OFFLOAD, message, hint)
     sizes = [types.nbytes(param.type) for param in entry.params if param.name in moved]
     known = sum(size for size in sizes if isinstance(size, int))
     what = f", {show_bytes(known)}" if all(isinstance(size, int) for size in sizes) else ""
@@ -53,12 +49,9 @@ def with_state_offloaded(module: Module) -> Module:
     written = _Updates(Rewriter(entry), moved).rewritten()
     given = [k for k, param in enumerate(entry.params) if param.name in moved]
     returned = [k for k, (a, b) in enumerate(zip(entry.returned, written.returned, strict=True)) if a != b]
-    changed = {
-        entry.name: written,
-        **{f.name: _scattered(f, given) for f in module if f.name == f"{entry.name}.scatter"},
-        **{f.name: _gathered(f, returned) for f in module if f.name == f"{entry.name}.gather"},
-    }
-    return Module(changed.get(f.name, f) for f in module)
+    scatter, gather = (module.functions.get(f"{entry.name}.{role}") for role in ROLES)
+    ends = (scatter and _scattered(scatter, given), gather and _gathered(gather, returned))
+    return module.replacing(written, *filter(None, ends))
 
 
 def _state(entry: Function) -> set[str]:

@@ -10,21 +10,26 @@ by block. Independent of the machine: `products` decides what is profitable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from distir.analysis import Checker, State
-from distir.ir import DISCARD, Apply, Arg, Attributes, Constant, Function, Literal, Shape, Statement, TensorType
+from distir.ir import DISCARD, Apply, Arg, Attributes, Constant, Function, Literal, Module, Shape, Statement, TensorType
 from distir.ir import names as names_of
 from distir.ir import operands as operands_of
 from distir.ir import results as results_of
+from distir.ir.builder import namer
 from distir.ir.dataflow import definitions, uses
-from distir.ir.rewrite import Rewriter, facts_of, state_since
+from distir.ir.rewrite import Rewriter, facts_of, state_since, substituted
 from distir.ops import OPS, Value, type_of
 from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
 from distir.ops.layout import Layout
 from distir.ops.splitting import layout
+from distir.transform.checking import checked
+from distir.transform.entry import entry_of
+from distir.transform.instances import states_of_calls
 from distir.transform.overlap.side_by_side import lined_up, side_by_side
 from distir.transform.sharding.decide import Decision, NoRule, decide
 from distir.transform.sharding.items import Each
@@ -288,16 +293,14 @@ class _Writer(Rewriting):
     """Writes a function with one collective cut."""
 
     def __init__(self, domain: Checker, rho: State, function: Function, cut: Cut, stream: str) -> None:
-        taken = [*(p.name for p in function.params), *(n for s in function.body for n in results_of(s))]
-        super().__init__(cut.chunks, taken, domain)
+        super().__init__(cut.chunks, namer(function), domain)
         self.rho, self.function, self.cut, self.stream = rho, function, cut, stream
         self.body: list[Statement] = []
         self.chunks: dict[str, tuple[str, ...]] = {}
         """By cut value: its chunks."""
         self.cut_as: dict[str, Split] = {}
-        for name in taken:
-            if name != DISCARD:
-                self.define(name, rho[name], WHOLE)
+        for name in self.names.taken:
+            self.define(name, rho[name], WHOLE)
 
     def written(self) -> Function:
         site = self.function.body[self.cut.at]
@@ -345,10 +348,10 @@ class _Writer(Rewriting):
                 self.cut_as[name] = given
         for chunk in range(self.size):
             for template in templates:
-                args = tuple(self._of_chunk(arg, chunk) for arg in template.args)
+                args = self._of_chunk(template.args, chunk)
                 self.body.append(replace(template, results=self._named(template.results), args=args, claims=()))
             if site is not None:
-                args = [self._of_chunk(arg, chunk) for arg in site.args]
+                args = self._of_chunk(site.args, chunk)
                 self._communicated(site, args, Split(self.cut.state.axis))
 
     @cached_property
@@ -357,10 +360,8 @@ class _Writer(Rewriting):
         found = [name for index in self.cut.statements for name in results_of(self.function.body[index])]
         return frozenset(found)
 
-    def _of_chunk(self, arg: Arg, chunk: int) -> Arg:
-        if isinstance(arg, tuple):
-            return tuple(self._of_chunk(each, chunk) for each in arg)
-        return self.chunks[arg][chunk] if isinstance(arg, str) and arg in self.chunks else arg
+    def _of_chunk(self, args: tuple[Arg, ...], chunk: int) -> tuple[Arg, ...]:
+        return substituted(args, {name: parts[chunk] for name, parts in self.chunks.items() if len(parts) > chunk})
 
     def _named(self, names: Sequence[str]) -> tuple[str, ...]:
         """Names for the results of the next chunk."""
@@ -418,20 +419,22 @@ class _Writer(Rewriting):
         self.body.append(Apply(results, op, args, Attributes(attrs)))
 
 
-def _apart(shape: Shape, state: Split, chunks: int) -> Literal:
-    """The shape of a chunk, with its blocks as a separate dimension. Raises NoRule if their size is unknown."""
-    (block, *_), count = state.blocks, len(state.blocks)
+def _blocks(state: Split, chunks: int) -> tuple[int, int]:
+    """The number of blocks along a split dimension, and their size in a chunk. Raises NoRule if that is unknown."""
+    (block, *_) = state.blocks
     if not isinstance(block, int):
         raise NoRule
-    return _stated(shape, state.axis, (count, block // chunks))
+    return len(state.blocks), block // chunks
+
+
+def _apart(shape: Shape, state: Split, chunks: int) -> Literal:
+    """The shape of a chunk, with its blocks as a separate dimension."""
+    return _stated(shape, state.axis, _blocks(state, chunks))
 
 
 def _together(shape: Shape, state: Split, chunks: int) -> Literal:
-    """The shape of a chunk. Raises NoRule if the size of its blocks is unknown."""
-    (block, *_), count = state.blocks, len(state.blocks)
-    if not isinstance(block, int):
-        raise NoRule
-    return _stated(shape, state.axis, (count * (block // chunks),))
+    """The shape of a chunk."""
+    return _stated(shape, state.axis, (math.prod(_blocks(state, chunks)),))
 
 
 def _stated(shape: Shape, axis: int, sizes: tuple[int, ...]) -> Literal:
@@ -484,6 +487,18 @@ def issued_early(values: Mapping[str, Value], function: Function, stream: str, p
         waiting = later
     ready, blocked = _divided(waiting[:-1], in_flight)
     return replace(function, body=(*body, *ready, *blocked, *waiting[-1:]))
+
+
+def issued_early_in(module: Module, stream: str, places: Mapping[str, Collection[int]]) -> dict[str, Function]:
+    """By function that has some: the function with the statements at these places on the stream, likewise."""
+    states = states_of_calls(checked(module), entry_of(module))
+    functions = module.functions
+    return {name: issued_early(states[name], functions[name], stream, own) for name, own in places.items() if own}
+
+
+def on_no_stream(function: Function, ops: Collection[str]) -> list[int]:
+    """The statements with these ops that are on no stream yet."""
+    return [i for i, s in enumerate(function.body) if isinstance(s, Apply) and s.op in ops and not s.stream]
 
 
 def _needed(statements: Sequence[Statement], before: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:

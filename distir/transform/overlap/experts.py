@@ -7,13 +7,10 @@ arXiv:2412.19437, section 3.2.1; Megatron's `--overlap-moe-expert-parallel-comm`
 
 from __future__ import annotations
 
-from distir.ir import Apply, Function, Module
+from distir.ir import Module, ops_in
 from distir.ops.experts.operands import RAGGED_GRADIENTS, RAGGED_PRODUCTS
 from distir.ops.group import GROUPED
-from distir.transform.checking import checked
-from distir.transform.entry import entry_of
-from distir.transform.instances import states_of_calls
-from distir.transform.overlap.cutting import issued_early
+from distir.transform.overlap.cutting import issued_early_in, on_no_stream
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.turns import taking_turns
 
@@ -31,20 +28,10 @@ def experts(module: Module, machine: Machine) -> Overlapped:
     `hardware`: a forward pass with a backward pass, else with another one of its direction. Then the activations of one
     more microbatch are in memory.
     """
-    states = states_of_calls(checked(module), entry_of(module))
-    having = [f for f in module if _has_experts(f)]
-    if not having:
+    places = {f.name: on_no_stream(f, EXCHANGES) for f in module if on_no_stream(f, PRODUCTS)}
+    layers = issued_early_in(module, STREAM, places)
+    if not layers:
         raise Inapplicable("no tokens go to experts on other devices; apply `ep` first")
-    layers = {f.name: issued_early(states[f.name], f, STREAM, _exchanges(f)) for f in having}
-    count = sum(s.op in EXCHANGES for f in having for s in f.body if isinstance(s, Apply))
+    count = sum(len([*ops_in(layer, *EXCHANGES)]) for layer in layers.values())
     done = f"{count} all-to-all{'s' * (count != 1)} on `{STREAM}`"
     return taking_turns(module, machine, layers, STREAM, done, "those")
-
-
-def _has_experts(function: Function) -> bool:
-    ops = {s.op for s in function.body if isinstance(s, Apply) and not s.stream}
-    return not ops.isdisjoint(PRODUCTS) and not ops.isdisjoint(EXCHANGES)
-
-
-def _exchanges(function: Function) -> list[int]:
-    return [i for i, s in enumerate(function.body) if isinstance(s, Apply) and s.op in EXCHANGES and not s.stream]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, results
+from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, ops_in, results
 from distir.ir.calls import callees_first
 from distir.ir.dataflow import uses
 from distir.ir.rewrite import Rewriter
@@ -14,7 +14,6 @@ from distir.ops import Value, type_of
 from distir.ops.purpose import is_update
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.orphans import without_orphans
 from distir.transform.overlap.buckets import buckets_of, written
 from distir.transform.overlap.cutting import is_product
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
@@ -59,10 +58,10 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
         hint = "apply `dp` or `dtp` to a training step first"
         raise Inapplicable(f"no gradient is summed over devices for an update; {hint}")
     entry = opened(module, entry, [name for index in sums for name in names(operands(entry.body[index]))])
-    lines = rows(checked(_with(module, entry)).states[entry.name], entry.body)
+    lines = rows(checked(module.replacing(entry)).states[entry.name], entry.body)
     entry = replace(entry, body=tuple(s for line in lines for s in line))
     ends = [end - 1 for line, end in zip(lines, accumulate(map(len, lines)), strict=True) for _ in line]
-    values = checked(_with(module, entry)).states[entry.name]
+    values = checked(module.replacing(entry)).states[entry.name]
     units = bucket_bytes > 0 and gathers_weights(module, entry_of(module))
     buckets = buckets_of(entry, values, of.gradient_sums(entry, values), bucket_bytes, first_bucket_bytes, units, ends)
     entry = written(entry, values, buckets, STREAM)
@@ -79,9 +78,9 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
     }
     places = _of_microbatches(entry)
     if places:
-        values = checked(_with(module, entry)).states[entry.name]
+        values = checked(module.replacing(entry)).states[entry.name]
     changed[entry.name] = _in_units(entry, values, places, bucket_bytes)
-    return Overlapped(_with(Module(changed.get(f.name, f) for f in module), changed[entry.name]), done)
+    return Overlapped(module.replacing(*changed.values()), done)
 
 
 def _of_microbatches(function: Function) -> list[int]:
@@ -122,7 +121,7 @@ def _in_units(function: Function, values: Mapping[str, Value], places: Sequence[
 
 def _added_up(function: Function) -> Function:
     """The function with accumulation of the stream's results on the stream too, so that nothing else waits for it."""
-    made = {name for s in function.body if isinstance(s, Apply) and s.stream == STREAM for name in s.results}
+    made = {name for s in ops_in(function) if s.stream == STREAM for name in s.results}
     carried = {p.name for p in function.params} | made
     edit = Rewriter(function)
     for index, statement in edit:
@@ -143,11 +142,6 @@ def gradient_sums(module: Module, function: Function, values: Mapping[str, Value
     """The statements of a function that sum gradients over devices and are on no stream yet; `values`: by name."""
     found = _Meanings(module).gradient_sums(function, values) if function is entry_of(module) else []
     return sorted({*found, *_of_microbatches(function)})
-
-
-def _with(module: Module, entry: Function) -> Module:
-    """The module with another entry function, without functions that are no longer called."""
-    return without_orphans(module, (entry if f.name == entry.name else f for f in module))
 
 
 def _counted(count: int, what: str) -> str:

@@ -12,14 +12,12 @@ from contextlib import suppress
 
 from distir.cost import show_seconds
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Function, Module
+from distir.ir import Function, Module
 from distir.ir.calls import callees, callees_first
 from distir.ops.group import GROUPED
 from distir.simulate import BindError, simulate
-from distir.transform.checking import checked
-from distir.transform.entry import entry_names, entry_of
-from distir.transform.instances import states_of_calls
-from distir.transform.overlap.cutting import issued_early
+from distir.transform.entry import entry_names
+from distir.transform.overlap.cutting import issued_early_in, on_no_stream
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.turns import taking_turns
 
@@ -37,11 +35,10 @@ def passes(module: Module, machine: Machine) -> Overlapped:
     with a backward pass, else with another one of its direction. Then the activations of one more microbatch are in
     memory, so that this kind is applied where it is named.
     """
-    states = states_of_calls(checked(module), entry_of(module))
-    places = {f.name: [index for index, s in enumerate(f.body) if _is_free(s)] for f in _layers(module)}
+    places = {f.name: on_no_stream(f, COLLECTIVES) for f in _layers(module)}
     if not places:
         raise Inapplicable("no function of layers communicates; apply `tp`, `cp` or `ep` first")
-    layers = {name: issued_early(states[name], module.functions[name], STREAM, own) for name, own in places.items()}
+    layers = issued_early_in(module, STREAM, places)
     count = sum(map(len, places.values()))
     done = f"{count} collective{'s' * (count != 1)} of layers on `{STREAM}`"
     made = taking_turns(module, machine, layers, STREAM, done, "those")
@@ -52,10 +49,6 @@ def passes(module: Module, machine: Machine) -> Overlapped:
     return made
 
 
-def _is_free(statement: object) -> bool:
-    return isinstance(statement, Apply) and statement.op in COLLECTIVES and not statement.stream
-
-
 def _layers(module: Module) -> list[Function]:
     """The innermost functions that communicate, without the entry, which has collectives of replicas and updates."""
     outer = set(entry_names(module))
@@ -64,7 +57,7 @@ def _layers(module: Module) -> list[Function]:
     for function in callees_first(module):
         called = callees(function)
         inner = not communicate.isdisjoint(called)
-        if inner or any(map(_is_free, function.body)):
+        if inner or on_no_stream(function, COLLECTIVES):
             communicate.add(function.name)
             if not inner and function.name not in outer:
                 found.append(function)

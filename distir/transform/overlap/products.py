@@ -20,12 +20,21 @@ from distir.diagnostics import ProgramError
 from distir.diagnostics.codes.simulation import UNBOUND
 from distir.ir import Apply, Call, Function, Module, Statement, TensorType, names, types
 from distir.ir.calls import reachable
+from distir.ir.dataflow import definitions
 from distir.ops import Value, type_of
 from distir.simulate import BindError, arguments, plan
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.instances import states_of_calls
-from distir.transform.overlap.cutting import GATHERS, Cut, cut_at, group_size, issued_early, sites, written
+from distir.transform.overlap.cutting import (
+    GATHERS,
+    Cut,
+    cut_at,
+    group_size,
+    issued_early,
+    issued_early_in,
+    sites,
+    written,
+)
 from distir.transform.overlap.gradients import gradient_sums
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.weights import held_weights
@@ -72,14 +81,9 @@ def in_bulk(module: Module) -> Module:
     the statements of all.
     """
     entry = entry_of(module)
-    found, states = _Overlapping(module, entry), states_of_calls(checked(module), entry)
-    functions: list[Function] = []
-    for function in module:
-        places = {*found.sites(function)} if function is not entry else set[int]()
-        if places:
-            function = issued_early(states[function.name], function, STREAM, places)
-        functions.append(function)
-    return Module(functions)
+    found = _Overlapping(module, entry)
+    places = {f.name: [*found.sites(f)] for f in module if f is not entry}
+    return module.replacing(*issued_early_in(module, STREAM, places).values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +138,8 @@ class _Overlapping:
         for name, weights in held_weights(self.module, self.entry).items():
             function = self.module.functions[name]
             places = set(gradient_sums(self.module, function, states[name]))
-            places |= {
-                index
-                for index, s in enumerate(function.body)
-                if isinstance(s, Apply) and s.op in GATHERS and weights.issuperset(names(s.args))
-            }
+            gathers = ((i, s) for i, s in enumerate(function.body) if isinstance(s, Apply) and s.op in GATHERS)
+            places |= {index for index, s in gathers if weights.issuperset(names(s.args))}
             found[name] = frozenset(_first(function, index) for index in places)
         return found
 
@@ -162,14 +163,14 @@ class _Overlapping:
             elif why:
                 self.left.append(f"`%{result}` of `@{name}` is not cut: {why}")
         if best is not function:
-            self.module = _with(self.module, best)
+            self.module = self.module.replacing(best)
             self.moved, self.cut = self.moved + moved, self.cut + cut
 
     def in_chunks(
         self, function: Function, result: str, instances: Sequence[_Reached], least: float
     ) -> tuple[Function | None, float, str]:
         """The function with a collective in the best number of chunks, and its time; or a reason not to cut it."""
-        at = next(i for i, s in enumerate(function.body) if isinstance(s, Apply) and result in s.results)
+        at = definitions(function)[result]
         size = group_size(function.body[at])
         counts = (self.chunks,) if self.chunks else tuple(n for n in range(2, size + 1) if size % n == 0)
         tried: dict[int, tuple[float, Function]] = {}
@@ -234,7 +235,3 @@ def _on_no_device(value: Value) -> object:
 def _alone(module: Module, function: Function) -> Module:
     """A function with what it calls: its callers may be long, and make no difference to it."""
     return Module((function, *map(module.functions.__getitem__, reachable(module.functions, [function]))))
-
-
-def _with(module: Module, function: Function) -> Module:
-    return Module(function if f.name == function.name else f for f in module)

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Instance
+from distir.analysis.reached import reached
 from distir.ir import NO_FACTS, Apply, Function, Module, Statement, names, operands, results, types
 from distir.ir.dataflow import definitions, uses
 from distir.ir.rewrite import Rewriter
 from distir.ops import OPS, type_of
-from distir.simulate.simulation import reached
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
@@ -33,7 +33,7 @@ def transfers(module: Module) -> Overlapped:
     """Stages send beside what they compute, on a stream for each direction: `forward`, `backward`."""
     sends = _Sends()
     domain, entry = checked(module).domain, entry_of(module)
-    for instance in reached(domain, domain.own[entry.name]):
+    for instance in reached(domain, domain.own[entry.name], domain.replicas.names_devices):
         sends.read(instance)
     if not sends.links:
         raise Inapplicable("nothing is sent from one device to another; apply `pp` or `dtp` with several stages first")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, islice, zip_longest
+from itertools import islice, zip_longest
 
 from distir.analysis import Instance, State
 from distir.cost import show_seconds
@@ -32,16 +32,16 @@ from distir.ir import (
     types,
 )
 from distir.ir import names as names_of
-from distir.ir.builder import FunctionBuilder
-from distir.ir.calls import callees_first
+from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.calls import callees, callees_first
 from distir.ir.dataflow import definitions
-from distir.ir.rewrite import facts_of, shared, stated_with, substituted, with_names
+from distir.ir.rewrite import claiming, facts_of, shared, stated_with, substituted, with_names
 from distir.ops import OPS, Value, type_of
 from distir.simulate import BindError, simulate
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
-from distir.transform.instances import states_of_calls
+from distir.transform.instances import first_instances, states_of_calls
 from distir.transform.orphans import without_orphans
 from distir.transform.overlap.kinds import Machine, Overlapped
 from distir.transform.overlap.side_by_side import side_by_side
@@ -61,7 +61,7 @@ def taking_turns(
     A layer's turn ends after each of its devices issues a statement on the `stream`. `done` and `of` are words of the
     report: what is on the stream already, and what alternates.
     """
-    plain = Module(layers.get(f.name, f) for f in module)
+    plain = module.replacing(*layers.values())
     turns = [_Turns(plain, layers, stream, alike) for alike in (False, True)]
     found = [made for each in turns if (made := each.written()) and each.count]
     if not found:
@@ -102,7 +102,7 @@ class _Turns:
         self.backward: dict[str, bool] = {}
         """By function that communicates on this stream, directly or in callees: whether it is of a backward pass."""
         for function in callees_first(self.module):
-            called = [s.function for s in function.body if isinstance(s, Call) and s.function in self.backward]
+            called = [name for name in callees(function) if name in self.backward]
             if function.name in self.layers or called:
                 own = function.facts.phase in ("backward", "weight")  # of the joined calls
                 self.backward[function.name] = any(map(self.backward.get, called)) if called else own
@@ -115,22 +115,15 @@ class _Turns:
         """
         entry = entry_of(self.module)
         analysis = checked(self.module)
-        domain, self.states = analysis.domain, states_of_calls(analysis, entry)
-        changed: dict[str, Function] = {}
+        self.states, self.names = states_of_calls(analysis, entry), namer(self.module)
+        changed: list[Function] = []
         rounds: list[str] = []
-        seen: set[str] = set()
-        waiting = [domain.instance(entry.name, tuple(p.type for p in entry.params))]
-        for instance in waiting:  # grows while it is walked
+        for instance in first_instances(analysis, entry):
             function = instance.function
-            if function.name in seen or function.name in self.layers:
-                continue
-            seen.add(function.name)
-            calls = [s for s in function.body if isinstance(s, Call)]
-            waiting += [domain.instance(s.function, instance.state(s.args)) for s in calls]
+            calls = [s for s in function.body if isinstance(s, Call)] if function.name not in self.layers else []
             if sum(s.function in self.backward for s in calls) > 1:
-                made = changed[function.name] = replace(
-                    function, body=tuple(self._body(function, instance, function.facts))
-                )
+                made = replace(function, body=tuple(self._body(function, instance, function.facts)))
+                changed.append(made)
                 directions = {self.backward[s.function] for s in calls if s.function in self.backward}
                 if function.name != entry.name and len(made.body) == len(function.body) and len(directions) > 1:
                     rounds.append(function.name)
@@ -138,8 +131,7 @@ class _Turns:
             self.joined.clear()
             self.count, self.module = 0, inline(self.module, tuple(rounds))
             return self.written()
-        written = (changed.get(f.name, f) for f in self.module)
-        return without_orphans(self.module, (*self.joined.values(), *written))
+        return without_orphans(self.module, (*self.joined.values(), *self.module.replacing(*changed)))
 
     def _body(self, function: Function, instance: Instance | None, around: Facts = NO_FACTS) -> Iterator[Statement]:
         body, waiting = function.body, _Waiting(function, self.backward)
@@ -190,10 +182,7 @@ class _Turns:
         own = self._stated(one, first, around), self._stated(other, second, around)
         key = (one, other, *own)
         if key not in self.joined:
-            taken = {*self.module.functions, *(made.name for made in self.joined.values())}
-            hint = f"{one}.{other}"
-            name = next(n for n in chain([hint], (f"{hint}_{i}" for i in count(1))) if n not in taken)
-            made = in_turns(name, self._layer(one), self._layer(other), own)
+            made = in_turns(self.names.fresh(f"{one}.{other}"), self._layer(one), self._layer(other), own)
             if not (one in self.layers and other in self.layers):
                 made = replace(made, body=tuple(self._body(made, None)))
             else:
@@ -317,12 +306,5 @@ def _apart(layer: _Layer, other: Function) -> _Layer:
     if not found:
         return layer
     params = tuple(replace(p, type=types.substitute(p.type, found)) for p in function.params)
-    turns = [[_claiming(s, found) for s in turn] for turn in layer.turns]
+    turns = [[claiming(s, lambda stated: types.substitute(stated, found)) for s in turn] for turn in layer.turns]
     return _Layer(replace(function, params=params), turns)
-
-
-def _claiming(statement: Statement, sizes: Mapping[str, Dim]) -> Statement:
-    """The statement with sizes in what it claims of its results' types."""
-    if not isinstance(statement, (Apply, Call)) or not statement.claims:
-        return statement
-    return replace(statement, claims=tuple(c and types.substitute(c, sizes) for c in statement.claims))

@@ -74,7 +74,7 @@ class _Search:
         """The program in another order."""
         body = self._entry.body
         ordered = replace(self._entry, body=(*(body[number] for number in order), body[-1]))
-        return Module(ordered if f is self._entry else f for f in self._module)
+        return self._module.replacing(ordered)
 
     def best(self, attempts: int) -> Found:
         best = self.original

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Generic, TypeVar
 
-from distir.ir import Apply, Module
+from distir.ir import Module, ops_in
 from distir.ir.calls import callees
 from distir.ir.deep import Deep, finish
 from distir.ops import OPS
@@ -80,7 +80,7 @@ class Closures:
             called: list[Closure] = []
             for callee in callees(function):
                 called.append((yield self._closure(callee)))
-            ops = frozenset(OPS.get(s.op) for s in function.body if isinstance(s, Apply))
+            ops = frozenset(OPS.get(s.op) for s in ops_in(function))
             key = (function, tuple(called), ops)
             known = _CLOSURES.get(key)
             if known is None:

@@ -14,7 +14,7 @@ from distir.analysis import Analysis
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
-from distir.ir import DISCARD, Apply, Attributes, Function, Module, Param, Part, Site, Statement, TensorType
+from distir.ir import DISCARD, Apply, Attributes, Function, Module, Param, Part, Site, Statement, TensorType, ops_in
 from distir.ir.per_thread import kept_per_thread
 from distir.ir.rewrite import mapped
 from distir.ir.roles import is_held
@@ -169,7 +169,7 @@ def dispatched_in_parts(module: Module, parts: int, size: int) -> Module:
 
 
 def _has_experts(module: Module) -> bool:
-    return any(isinstance(s, Apply) and s.op == "Dispatch" for f in module for s in f.body)
+    return any(ops_in(module, "Dispatch"))
 
 
 def order_of(module: Module, kind: str, zigzag: bool | None) -> Order:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from distir.analysis import Analysis
-from distir.ir import NO_ATTRIBUTES, Apply, Arg, Attributes, Function, Module, Statement
+from distir.ir import NO_ATTRIBUTES, Apply, Arg, Attributes, Function, Module, Statement, ops_in
 from distir.ir.rewrite import mapped
 from distir.ops.group import GROUPED
 from distir.ops.resources import ROUTED
@@ -90,12 +90,7 @@ def router_of(module: Module, dispatcher: str) -> Attributes:
         raise StepError(f"`dispatcher` expected one of {', '.join(DISPATCHERS)}, found `{dispatcher}`")
     if dispatcher == DISPATCHERS[0]:
         return NO_ATTRIBUTES
-    routers = {
-        Attributes({name: s.attrs.get(name, 1) for name in ROUTED})
-        for f in module
-        for s in f.body
-        if isinstance(s, Apply) and s.op == "Route"
-    }
+    routers = {Attributes({name: s.attrs.get(name, 1) for name in ROUTED}) for s in ops_in(module, "Route")}
     if len(routers) != 1:
         found = "several" if routers else "none"
         raise StepError(f"`dispatcher={dispatcher}` expected one kind of `Route` in all layers, found {found}")
@@ -111,8 +106,7 @@ def with_dispatcher(given: Module, module: Module, size: int, stride: int, route
     """
     if not router:
         return module
-    others = (s for f in given for s in f.body if isinstance(s, Apply) and s.op == EXCHANGES[0])
-    if any(len(s.args) == size for s in others):
+    if any(len(s.args) == size for s in ops_in(given, EXCHANGES[0])):
         raise StepError(
             f"the program has other all-to-alls over {size} devices; `dispatcher` cannot tell which are which"
         )
@@ -127,7 +121,7 @@ def with_dispatcher(given: Module, module: Module, size: int, stride: int, route
         return replace(statement, attrs=Attributes({**statement.attrs, **router})) if lies else statement
 
     def changed(function: Function) -> Function:
-        counts = {s.results[1] for s in function.body if isinstance(s, Apply) and s.op == "Dispatch"}
+        counts = {s.results[1] for s in ops_in(function, "Dispatch")}
         return mapped(function, partial(routed, counts))
 
     return Module(map(changed, module))

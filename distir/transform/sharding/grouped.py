@@ -8,9 +8,9 @@ tokens that a rank has, too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from distir.analysis import Analysis, Instance, check
+from distir.analysis import Analysis, Instance
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -22,18 +22,19 @@ from distir.ir import (
     Function,
     Literal,
     Module,
-    Param,
     Shape,
     Site,
     TensorType,
     Type,
+    ops_in,
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
-from distir.ops import Value, type_of
+from distir.ops import type_of
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.sharding.owned import RAGGED, instances_of, unclaimed
+from distir.transform.instances import first_instances
+from distir.transform.sharding.owned import RAGGED, retyped
 
 
 def with_groups(module: Module, count: int) -> Module:
@@ -48,21 +49,9 @@ def with_groups(module: Module, count: int) -> Module:
 @lru_cache(maxsize=16)  # cached for searches
 def _with_groups(module: Module, count: int) -> Module:
     analysis, entry = checked(module), entry_of(module)
-    before = instances_of(analysis, entry)
-    written = {name: _Grouped(instances[0], count).function() for name, instances in before.items()}
-    changed = Module(written.get(f.name, f) for f in module)
-    opened = Module(f if f.name == entry.name else _opened(f) for f in changed)
-    after = instances_of(check(opened, late=True), opened.functions[entry.name])
-    functions: list[Function] = []
-    for function in changed:
-        if function.name == entry.name or function.name not in after:
-            functions.append(function)
-            continue
-        pairs = zip(function.params, before[function.name][0].args, after[function.name][0].args, strict=True)
-        params = tuple([_grouped_param(param, old, new, count) for param, old, new in pairs])
-        stated = replace(function, params=params)
-        functions.append(stated if stated == module.functions[function.name] else unclaimed(stated))
-    made = Module(functions)
+    firsts = {i.function.name: [i] for i in first_instances(analysis, entry)}
+    changed = module.replacing(*(_Grouped(instance, count).function() for (instance,) in firsts.values()))
+    made = retyped(module, changed, entry, firsts, _opened, partial(_in_type, count))
     _check_groups(analysis, checked(made), entry, count)
     return made
 
@@ -146,8 +135,7 @@ class _Grouped:
 
     def counted(self, f: FunctionBuilder, counts: str) -> None:
         """What is not of rows gets the choices of all groups."""
-        users = [s for s in self.instance.function.body if isinstance(s, Apply) and counts in s.args]
-        if any(user.op not in RAGGED for user in users):
+        if any(counts in s.args and s.op not in RAGGED for s in ops_in(self.instance.function)):
             (self.sums[counts],) = f.apply("ReduceSum", counts, (-2,), results=(f"{counts}_sum",), keepdims=False)
 
     def grouped(self, f: FunctionBuilder, index: int, arg: Arg) -> str:
@@ -169,35 +157,29 @@ class _Grouped:
         return tuple(dim if isinstance(dim, int) else 0 for dim in shape)
 
 
-def _opened(function: Function) -> Function:
-    """The function with unknown shapes of parameters."""
-
-    def opened(param: Param) -> Param:
-        found = param.type
-        return replace(param, type=replace(found, shape=None)) if isinstance(found, TensorType) else param
-
-    return unclaimed(replace(function, params=tuple(map(opened, function.params))))
+def _opened(type: Type) -> Type:
+    """The type with an unknown shape."""
+    return replace(type, shape=None) if isinstance(type, TensorType) else type
 
 
-def _grouped_param(param: Param, old: Value, new: Value, count: int) -> Param:
-    """The parameter in groups, where its arguments are."""
-    stated, before, after = param.type, type_of(old), type_of(new)
+def _in_type(count: int, stated: Type, before: Type, after: Type) -> Type:
+    """The type of a parameter in groups, where its arguments are."""
     if before == after or not isinstance(stated, TensorType) or not isinstance(before, TensorType):
-        return param
+        return stated
     for outer, shape in _in_groups(before, count):
         if isinstance(after, TensorType) and after.shape == shape:
-            own = (*(stated.shape or ())[:outer], *shape[outer:])
-            return replace(param, type=replace(stated, shape=own))
-    return param
+            return replace(stated, shape=(*(stated.shape or ())[:outer], *shape[outer:]))
+    return stated
 
 
 def _check_groups(before: Analysis, after: Analysis, entry: Function, count: int) -> None:
     """Raise ProgramError for a value that is neither as it was nor in groups."""
-    now = instances_of(after, entry_of(after.module))
-    for name, (instance, *_) in instances_of(before, entry).items():
+    now = {i.function.name: i.state for i in first_instances(after, entry_of(after.module))}
+    for instance in first_instances(before, entry):
+        name = instance.function.name
         for index, statement in enumerate(instance.function.body):
             for result in results(statement):
-                old, new = type_of(instance.state[result]), type_of(now[name][0].state[result])
+                old, new = type_of(instance.state[result]), type_of(now[name][result])
                 if result != DISCARD and not _is_grouped(old, new, count):
                     message = f"`%{result}` depends on all tokens of a group, which cannot be dispatched in parts"
                     raise ProgramError([Diagnostic(codes.BAD_SPLIT, Site(name, index), message)])

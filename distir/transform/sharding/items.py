@@ -27,6 +27,7 @@ from distir.ir import (
     Type,
 )
 from distir.ir import operands as operands_of
+from distir.ir.builder import FunctionBuilder
 from distir.ir.rewrite import state_since, stating
 from distir.ops.group import GROUPED, GroupConstant, GroupParts, represented
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device
@@ -136,7 +137,8 @@ class Expansion:
         self.mesh = mesh
         self.single = {*single}
         self.body: list[Statement] = []
-        self._taken = {*taken}
+        self._builder = FunctionBuilder("")
+        self._builder.take(taken)
         self._names: dict[str, tuple[str, ...]] = {}
         self._attributes: dict[tuple[Attributes, tuple[str, ...], int], Attributes] = {}
 
@@ -150,7 +152,9 @@ class Expansion:
             return (name,)
         known = self._names.get(name)
         if known is None:
-            known = self._names[name] = tuple(self._fresh(f"{name}_{rank + 1}") for rank in range(self.mesh.size))
+            known = self._names[name] = tuple(
+                self._builder.fresh(f"{name}_{rank + 1}") for rank in range(self.mesh.size)
+            )
         return known
 
     def on(self, arg: Arg, rank: int) -> Arg:
@@ -196,7 +200,7 @@ class Expansion:
             case LocalSlice(result, arg, axis) if self.mesh.representative:
                 own = tuple([tuple(self.mesh.order.of(rank, self.mesh.size)) for rank in range(self.mesh.size)])
                 attrs = Attributes({"axis": axis, "parts": own, "stride": self.mesh.run})
-                names = tuple([self._fresh(f"{result}_run") for _ in own[0]])
+                names = tuple([self._builder.fresh(f"{result}_run") for _ in own[0]])
                 self.body.append(Apply(names, GroupParts.name, (arg,), attrs))
                 self.body.append(Apply((result,), "Concat", names, Attributes({"axis": axis})))
             case LocalSlice(result, arg, axis):
@@ -241,7 +245,7 @@ class Expansion:
 
     def _slice(self, result: str, arg: Arg, axis: int, own: Sequence[int]) -> None:
         """Write a slice of some parts of a value that a device holds whole."""
-        names = {part: result if len(own) == 1 else self._fresh(f"{result}_run") for part in own}
+        names = {part: result if len(own) == 1 else self._builder.fresh(f"{result}_run") for part in own}
         attrs = Attributes({"axis": axis, "num_outputs": self.mesh.parts})
         kept = tuple(names.get(part, DISCARD) for part in range(self.mesh.parts))
         self.body.append(Apply(kept, "Split", (arg,), attrs))
@@ -292,29 +296,28 @@ class Expansion:
         return zip(*columns, strict=True) if columns else ((),) * size
 
     def _claims(self, claims: tuple[Type | None, ...], rank: int) -> tuple[Type | None, ...]:
-        def move(device: int) -> int:
-            return self.mesh.device(device, rank)
-
-        return tuple(None if claim is None else on_devices(claim, move) for claim in claims)
+        return tuple([claim and at_rank(claim, self.mesh, rank) for claim in claims])
 
     def _moved(self, op: str, attrs: Attributes, rank: int) -> Attributes:
         """Attributes with device numbers mapped to a rank's devices."""
         key = (attrs, (op, *attrs), rank)
         known = self._attributes.get(key)
         if known is None:
-            moved = {n: _on(self.mesh, v, rank) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()}
-            if (group := represented(op, attrs)) is not None:
-                moved["stride"] = self.mesh.stride(group[1])
-            known = self._attributes[key] = Attributes(moved)
+            known = self._attributes[key] = moved_attributes(op, attrs, self.mesh, rank)
         return known
 
-    def _fresh(self, hint: str) -> str:
-        name, number = hint, 0
-        while name in self._taken:
-            number += 1
-            name = f"{hint}_{number}"
-        self._taken.add(name)
-        return name
+
+def at_rank(type: Type, mesh: Mesh, rank: int) -> Type:
+    """A type on a rank's devices."""
+    return on_devices(type, lambda device: mesh.device(device, rank))
+
+
+def moved_attributes(op: str, attrs: Attributes, mesh: Mesh, rank: int) -> Attributes:
+    """Attributes with device numbers mapped to a rank's devices."""
+    moved = {n: _on(mesh, v, rank) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()}
+    if (group := represented(op, attrs)) is not None:
+        moved["stride"] = mesh.stride(group[1])
+    return Attributes(moved)
 
 
 @lru_cache(maxsize=1 << 12)  # a cache, since most collectives differ in their operands alone

@@ -6,11 +6,12 @@ them moves less data than two, and optimizer state is then replicated over all o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from distir.ir import Apply, Attributes, Call, Function, Module, Statement, names, operands, types
+from distir.ir import Apply, Attributes, Function, Module, Statement, ops_in, types
+from distir.ir.dataflow import uses
+from distir.ir.rewrite import Rewriter
 from distir.ops import Value, type_of
 from distir.ops.group import GROUPED
 from distir.transform.checking import checked
@@ -27,9 +28,9 @@ def with_joined_sums(module: Module, inner: int, outer: int, stride: int | None 
     not check.
     """
     entry = entry_of(module)
-    is_written_out = any(isinstance(s, Apply) and s.op == SUM for s in entry.body)
-    joined = _joined(entry, inner, outer, stride, checked(module).states[entry.name] if is_written_out else {})
-    return module if joined is entry else Module(joined if f is entry else f for f in module)
+    is_written_out = any(ops_in(entry, SUM))
+    rho: Mapping[str, Value] = checked(module).states[entry.name] if is_written_out else {}
+    return module.replacing(_joined(entry, inner, outer, stride, rho))
 
 
 def with_roles(module: Module, **roles: int) -> Module:
@@ -38,25 +39,26 @@ def with_roles(module: Module, **roles: int) -> Module:
     params = tuple(
         replace(p, roles=Attributes({**p.roles, **roles})) if "batch" in p.roles else p for p in entry.params
     )
-    return Module(replace(f, params=params) if f is entry else f for f in module)
+    return module.replacing(replace(entry, params=params))
 
 
 def _joined(entry: Function, inner: int, outer: int, stride: int | None, rho: Mapping[str, Value]) -> Function:
-    uses = Counter(name for s in entry.body for name in names(operands(s)))
-    made = {name: s for s in entry.body if isinstance(s, Apply) and s.op in (SUM, GROUP_SUM) for name in s.results}
-    taken = {arg: s for s in made.values() for arg in s.args if isinstance(arg, str) and uses[arg] == 1}
+    used = uses(entry)
+    made = {name: s for s in ops_in(entry, SUM, GROUP_SUM) for name in s.results}
+    taken = {arg: s for s in made.values() for arg in s.args if isinstance(arg, str) and len(used[arg]) == 1}
     found: dict[Statement, Apply | None] = {}
-    for statement in entry.body:
-        if not isinstance(statement, Apply) or statement in found:
+    for statement in ops_in(entry, SUM, GROUP_SUM):
+        if statement in found:
             continue
         if statement.op == SUM and len(statement.args) == outer:
             found |= _of_all(statement, made, taken, inner, stride, rho)
         elif statement.op == GROUP_SUM and statement.attrs.get("size") == outer:
             found |= _of_representative(statement, made, taken, inner, stride)
-    if not found:
-        return entry
-    body = [found.get(s, s) if isinstance(s, (Apply, Call)) else s for s in entry.body]
-    return replace(entry, body=tuple(s for s in body if s is not None))
+    edit = Rewriter(entry)
+    for index, statement in edit:
+        if statement in found:
+            edit.replace(index, *filter(None, (found[statement],)))
+    return edit.done()
 
 
 def _of_all(

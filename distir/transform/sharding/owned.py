@@ -8,6 +8,7 @@ split. Results are equal. Ops that access rows by index need no change.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, Instance, State, check
@@ -29,10 +30,12 @@ from distir.ir import (
     TensorType,
     TupleType,
     Type,
+    ops_in,
 )
 from distir.ir.rewrite import Rewriter, mapped
-from distir.ops import Value, type_of
+from distir.ops import type_of
 from distir.ops.experts.operands import RAGGED_GRADIENTS, RAGGED_PRODUCTS
+from distir.transform.instances import by_function, first_instances, instances
 from distir.transform.sharding.sizes import divisors
 
 PRODUCTS = (*RAGGED_PRODUCTS, *RAGGED_GRADIENTS)
@@ -69,43 +72,25 @@ def owned(analysis: Analysis, entry: Function, owners: Owners) -> OwnedExperts:
     Raises ProgramError where there are none, or they do not divide.
     """
     run = _Run(owners)
-    before = instances_of(analysis, entry)
-    for name in before:
-        run.look(before[name][0])
-    functions = {name: run.function(instances[0]) for name, instances in before.items()}
+    firsts = [*first_instances(analysis, entry)]
+    for instance in firsts:
+        run.look(instance)
+    changed = analysis.module.replacing(*map(run.function, firsts))
     if not run.dispatched:
         message = f"`@{entry.name}` dispatches no tokens to experts"
         raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message)])
-    changed = Module(functions.get(f.name, f) for f in analysis.module)
-    return OwnedExperts(_retyped(analysis, changed, entry), bool(run.rooms))
+    before = by_function(instances(analysis, entry))
+    return OwnedExperts(retyped(analysis.module, changed, entry, before, _opened, _merged), bool(run.rooms))
 
 
 def owners_of(module: Module) -> int:
     """The number of devices that share the experts of a program; 1 if they are not shared."""
-    dispatching = (s for f in module for s in f.body if isinstance(s, Apply) and s.op == "Dispatch")
-    return max((n for s in dispatching if isinstance(n := s.attrs.get("owners", 1), int)), default=1)
-
-
-def instances_of(analysis: Analysis, entry: Function) -> dict[str, list[Instance]]:
-    """By function that the entry runs: its instances, in the order of their first calls."""
-    domain = analysis.domain
-    found: dict[str, list[Instance]] = {}
-    waiting = [domain.instance(entry.name, tuple(p.type for p in entry.params))]
-    seen = {id(waiting[0])}
-    for instance in waiting:  # grows while it is walked
-        found.setdefault(instance.function.name, []).append(instance)
-        for statement in instance.function.body:
-            if isinstance(statement, Call):
-                callee = domain.instance(statement.function, instance.state(statement.args))
-                if id(callee) not in seen:
-                    seen.add(id(callee))
-                    waiting.append(callee)
-    return found
+    return max((n for s in ops_in(module, "Dispatch") if isinstance(n := s.attrs.get("owners", 1), int)), default=1)
 
 
 def _quantised_rows(function: Function) -> set[str]:
     """The quantised rows that experts' products take."""
-    products = [s for s in function.body if isinstance(s, Apply) and s.op in PRODUCTS]
+    products = [*ops_in(function, *PRODUCTS)]
     found = {s.args[0] for s in products} | {s.args[1] for s in products if s.op in RAGGED_GRADIENTS}
     return {name for name in found if isinstance(name, str)}
 
@@ -182,23 +167,33 @@ class _Run:
         return tokens * each
 
 
-def _retyped(analysis: Analysis, changed: Module, entry: Function) -> Module:
-    """The rewritten program with new numbers of rows in the types of parameters and results."""
-    opened = Module(f if f.name == entry.name else _opened(f) for f in changed)
-    now = check(opened, late=True)
-    before, after = instances_of(analysis, entry), instances_of(now, opened.functions[entry.name])
+def retyped(
+    given: Module,
+    changed: Module,
+    entry: Function,
+    before: Mapping[str, Sequence[Instance]],
+    opened: Callable[[Type], Type],
+    merged: Callable[[Type, Type, Type], Type],
+) -> Module:
+    """The rewritten program, with the sizes that it gives its functions now in the types of their parameters.
+
+    `before`: the instances of the given one. `opened`: types of parameters without sizes that may be others now;
+    `merged`: a stated type, with what its arguments were and are.
+    """
+    called = [function for function in changed if function.name != entry.name]
+    free = (replace(f, params=tuple(replace(p, type=opened(p.type)) for p in f.params)) for f in called)
+    now = check(changed.replacing(*map(unclaimed, free)), late=True)
+    after = by_function(instances(now, entry))
     functions: list[Function] = []
-    for function in changed:
-        if function.name == entry.name or function.name not in after:
-            functions.append(function)
-            continue
-        params = list(function.params)
-        for old, new in zip(before[function.name], after[function.name], strict=False):
-            for i, param in enumerate(params):
-                params[i] = replace(param, type=_merged(param.type, old.args[i], new.args[i]))
-        stated = replace(function, params=tuple(params))
-        functions.append(stated if stated == analysis.module.functions[function.name] else unclaimed(stated))
-    return Module(functions)
+    for function in called:
+        params = function.params
+        for old, new in zip(before.get(function.name, ()), after.get(function.name, ()), strict=False):
+            columns = zip(params, old.args, new.args, strict=True)
+            params = tuple([replace(p, type=merged(p.type, type_of(a), type_of(b))) for p, a, b in columns])
+        stated = replace(function, params=params)
+        is_called = function.name in after and stated != given.functions[function.name]
+        functions.append(unclaimed(stated) if is_called else function)
+    return changed.replacing(*functions)
 
 
 def unclaimed(function: Function) -> Function:
@@ -210,23 +205,18 @@ def unclaimed(function: Function) -> Function:
     return replace(mapped(function, changed), result_types=None)
 
 
-def _opened(function: Function) -> Function:
-    """The function with dimensions unknown that may be a number of rows, or a part of it."""
-
-    def opened(type: Type) -> Type:
-        if isinstance(type, TupleType):
-            return TupleType(tuple(map(opened, type.items)))
-        shape = type.shape or () if isinstance(type, TensorType) else ()
-        if not isinstance(type, TensorType) or len(shape) < 2 or not isinstance(shape[-2], int):
-            return type
-        return TensorType(type.dtype, (*shape[:-2], None, shape[-1]), type.device)
-
-    return unclaimed(replace(function, params=tuple(replace(p, type=opened(p.type)) for p in function.params)))
+def _opened(type: Type) -> Type:
+    """The type with dimensions unknown that may be a number of rows, or a part of it."""
+    if isinstance(type, TupleType):
+        return TupleType(tuple(map(_opened, type.items)))
+    shape = type.shape or () if isinstance(type, TensorType) else ()
+    if not isinstance(type, TensorType) or len(shape) < 2 or not isinstance(shape[-2], int):
+        return type
+    return TensorType(type.dtype, (*shape[:-2], None, shape[-1]), type.device)
 
 
-def _merged(stated: Type, old: Value, new: Value) -> Type:
+def _merged(stated: Type, before: Type, after: Type) -> Type:
     """A type with the sizes that changed."""
-    before, after = type_of(old), type_of(new)
     if isinstance(stated, TupleType) and isinstance(before, TupleType) and isinstance(after, TupleType):
         return TupleType(tuple(map(_merged, stated.items, before.items, after.items)))
     if not (isinstance(stated, TensorType) and isinstance(before, TensorType) and isinstance(after, TensorType)):

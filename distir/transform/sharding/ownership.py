@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from distir.ir import Apply, Function, Module
+from distir.ir import Function, Module, ops_in
 from distir.ir.roles import is_held
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -46,7 +46,7 @@ def _with_owners(module: Module, owners: Owners) -> OwnedExperts:
 
 def expert_weights(module: Module) -> Owned:
     """The same in a program in which no device owns a part of the experts; found as if there were several owners."""
-    numbers = (s.attrs["num_experts"] for f in module for s in f.body if isinstance(s, Apply) and s.op == "Dispatch")
+    numbers = (s.attrs["num_experts"] for s in ops_in(module, "Dispatch"))
     experts = math.gcd(*(n for n in numbers if isinstance(n, int)))
     several = next((n for n in range(2, experts + 1) if experts % n == 0), None)
     if several is None:

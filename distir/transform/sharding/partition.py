@@ -20,9 +20,9 @@ from distir.transform.sharding.batch import Places
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.buckets import bucketed
 from distir.transform.sharding.closures import Closures, Findings
-from distir.transform.sharding.items import Each, Expansion, alike
+from distir.transform.sharding.items import Each, Expansion, alike, at_rank
 from distir.transform.sharding.mesh import Mesh
-from distir.transform.sharding.part_types import kept_names, on_devices, open_part_of, part_of
+from distir.transform.sharding.part_types import kept_names, open_part_of, part_of
 from distir.transform.sharding.state import State, is_host
 from distir.transform.sharding.sums import names_devices
 
@@ -219,7 +219,7 @@ class Partition:
     ) -> tuple[Function, Expansion]:
         """The function with every parameter and result once for each device, and the names of its values."""
         single = {p.name for p in params if is_host(p.type)} | body.single
-        expansion = Expansion(self.mesh, single, body.names())
+        expansion = Expansion(self.mesh, single, body.names.taken)
         written: list[Param] = []
         for param in params:
             for rank, own in enumerate(expansion.names(param.name)):
@@ -234,7 +234,7 @@ class Partition:
             return type
         known = self._moved.get((type, rank))
         if known is None:
-            known = self._moved[type, rank] = on_devices(type, lambda device: self.mesh.device(device, rank))
+            known = self._moved[type, rank] = at_rank(type, self.mesh, rank)
         return known
 
     def _named(self, name: str, make: Callable[[str], Function]) -> str:

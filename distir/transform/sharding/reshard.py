@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -23,6 +23,7 @@ from distir.ir import (
     dims,
     types,
 )
+from distir.ir.builder import FunctionBuilder
 from distir.ops import Value, type_of
 from distir.ops.layout import Shared
 from distir.transform.sharding.items import Collective, Each, Item, LocalSlice, Ranked
@@ -53,8 +54,11 @@ class NotAlong(Exception):  # noqa: N818 - a verdict on a value, not a failure o
 class Resharding:
     """Items in progress, with the values and states of their names."""
 
-    def __init__(self, size: int, taken: Iterable[str], order: Order = IN_ORDER, factors: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, size: int, names: FunctionBuilder, order: Order = IN_ORDER, factors: tuple[int, ...] = ()
+    ) -> None:
         self.size = size
+        self.names = names
         self.order = order
         self.factors = factors
         self.items: list[Item] = []
@@ -64,7 +68,6 @@ class Resharding:
         self._states: dict[str, State] = {}
         self._one: dict[State, State] = {}
         """Interned states, for comparison by identity."""
-        self._taken = {*taken}
         self._placed: dict[Arg, dict[State, Arg]] = {}
         """By argument: its names in other states."""
         self._lessened: dict[tuple[Arg, Split], str] = {}
@@ -121,18 +124,9 @@ class Resharding:
         found = self.settled(arg)
         return self._exchanged.get(found, found) if isinstance(found, str) else found
 
-    def names(self) -> set[str]:
-        """All names in use."""
-        return self._taken
-
     def fresh(self, hint: str) -> str:
         """A free name."""
-        name, number = hint, 0
-        while name in self._taken:
-            number += 1
-            name = f"{hint}_{number}"
-        self._taken.add(name)
-        return name
+        return self.names.fresh(hint)
 
     def write(
         self, statement: Apply, ws: Sequence[Value], given: Sequence[State], args: Sequence[Arg] | None = None

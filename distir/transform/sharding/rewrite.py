@@ -5,7 +5,7 @@ Attributes and host operands that hold sizes, means over split dimensions, and o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,6 +22,7 @@ from distir.ir import (
     TensorType,
     Type,
 )
+from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS, Reject, Value, bind, type_of
 from distir.ops.host import known_ints
 from distir.transform.sharding.decide import Decision, stated_runs
@@ -39,12 +40,12 @@ class Rewriting(Resharding):
     def __init__(
         self,
         size: int,
-        taken: Iterable[str],
+        names: FunctionBuilder,
         domain: Checker,
         order: Order = IN_ORDER,
         factors: tuple[int, ...] = (),
     ) -> None:
-        super().__init__(size, taken, order, factors)
+        super().__init__(size, names, order, factors)
         self.domain = domain
         self.concrete = False
         """Whether named sizes of the function became numbers."""

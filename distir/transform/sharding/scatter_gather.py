@@ -16,7 +16,6 @@ from distir.ir import (
     Arg,
     Attributes,
     Call,
-    Constant,
     Device,
     Function,
     Literal,
@@ -32,11 +31,13 @@ from distir.ir import (
 )
 from distir.ir import names as names_of
 from distir.ir.builder import FunctionBuilder
+from distir.ir.rewrite import substituted
 from distir.ops import Value, type_of
-from distir.ops.group import GROUPED, represented
+from distir.ops.group import GROUPED
 from distir.ops.layout import Shared
-from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
-from distir.transform.sharding.part_types import on_devices, part_of
+from distir.transform.sharding.items import at_rank, moved_attributes
+from distir.transform.sharding.mesh import Mesh
+from distir.transform.sharding.part_types import part_of
 from distir.transform.sharding.reshard import block_sizes
 from distir.transform.sharding.state import WHOLE, Nested, Split, State, is_host, is_whole
 
@@ -48,7 +49,7 @@ def scatter(module: Module, entry: Function, states: Sequence[State], mesh: Mesh
     names: Sequence[Arg] = [p.name for p in entry.params]
     if before is None:
         for param in entry.params:
-            f.param(param.name, _moved(param.type, mesh), **param.roles)
+            f.param(param.name, at_rank(param.type, mesh, 0), **param.roles)
     else:
         names = _copy(f, before, mesh)
     given: list[Arg] = []
@@ -75,7 +76,7 @@ def gather(
         else:
             here = part_of(type_of(value), state, mesh.size)
             names = [hint] if mesh.representative else [f"{hint}_{rank + 1}" for rank in range(mesh.size)]
-            parts = [f.param(name, _on(here, mesh, rank)) for rank, name in enumerate(names)]
+            parts = [f.param(name, at_rank(here, mesh, rank)) for rank, name in enumerate(names)]
             joined.append(
                 lambda hint=hint, parts=parts, value=value, state=state: _join(
                     f, hint, parts, type_of(value), state, mesh
@@ -282,17 +283,12 @@ def _copy(f: FunctionBuilder, function: Function, mesh: Mesh, args: Sequence[Arg
     Without arguments, its parameters are added to `f`.
     """
     if args is None:
-        args = [f.param(p.name, _moved(p.type, mesh), **p.roles) for p in function.params]
+        args = [f.param(p.name, at_rank(p.type, mesh, 0), **p.roles) for p in function.params]
     names: dict[str, Arg] = {p.name: arg for p, arg in zip(function.params, args, strict=True)}
     moved: dict[tuple[str, Attributes], Attributes] = {}
 
-    def renamed(arg: Arg) -> Arg:
-        if isinstance(arg, str):
-            return names.get(arg, arg)
-        return arg if isinstance(arg, Literal) else tuple(map(renamed, arg))
-
     for statement in function.body:
-        args = tuple(map(renamed, operands(statement)))
+        args = substituted(operands(statement), names)
         if isinstance(statement, Return):
             return args
         assert isinstance(statement, (Apply, Call))
@@ -304,31 +300,9 @@ def _copy(f: FunctionBuilder, function: Function, mesh: Mesh, args: Sequence[Arg
         form = statement.op, statement.attrs
         attrs = moved.get(form)
         if attrs is None:
-            attrs = moved[form] = _moved_attributes(*form, mesh)
+            attrs = moved[form] = moved_attributes(*form, mesh, 0)
         f.body.append(Apply(given, statement.op, args, attrs, stream=statement.stream))
     return ()
-
-
-def _moved_attributes(op: str, attrs: Attributes, mesh: Mesh) -> Attributes:
-    """The attributes of an op on the first device of each group."""
-    moved = {n: _moved_devices(v, mesh) if n in DEVICE_ATTRIBUTES else v for n, v in attrs.items()}
-    if (group := represented(op, attrs)) is not None:
-        moved["stride"] = mesh.stride(group[1])
-    return Attributes(moved)
-
-
-def _moved_devices(value: Constant, mesh: Mesh) -> Constant:
-    if isinstance(value, tuple):
-        return tuple(_moved_devices(v, mesh) for v in value)
-    return mesh.device(value, 0) if isinstance(value, int) else value
-
-
-def _moved(type: Type, mesh: Mesh) -> Type:
-    return on_devices(type, lambda device: mesh.device(device, 0))
-
-
-def _on(type: Type, mesh: Mesh, rank: int) -> Type:
-    return on_devices(type, lambda device: mesh.device(device, rank))
 
 
 def _device(type: Type, mesh: Mesh) -> int:

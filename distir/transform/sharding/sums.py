@@ -14,6 +14,7 @@ from typing import Protocol
 
 from distir.analysis import Checker, Instance
 from distir.ir import DISCARD, Apply, Arg, Call, Function, Statement, TensorType, TupleType, Type, results, types
+from distir.ir.builder import namer
 from distir.ir.dataflow import uses
 from distir.ir.deep import Deep
 from distir.ops import OPS, Value, type_of
@@ -50,8 +51,7 @@ class PartialSums(Rewriting):
     """The items of a function's body, and which of its values are partial sums."""
 
     def __init__(self, program: Sums, domain: Checker, mesh: Mesh, function: Function, instance: Instance) -> None:
-        taken = [*(p.name for p in function.params), *(n for s in function.body for n in results(s))]
-        super().__init__(mesh.size, taken, domain, mesh.order, mesh.factors)
+        super().__init__(mesh.size, namer(function), domain, mesh.order, mesh.factors)
         self.function, self.instance = function, instance
         self._program = program
         self._complete: set[Arg] = set()

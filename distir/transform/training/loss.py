@@ -21,7 +21,6 @@ from distir.ir import (
     DType,
     Function,
     Literal,
-    Module,
     Param,
     Site,
     TensorType,
@@ -66,7 +65,7 @@ def batch_axis(analysis: Analysis, entry: Function, scored: str) -> int:
     if leading and isinstance(before, TensorType) and before.shape and sizes == {before.shape[0]}:
         return 0  # the usual case, without a search
     larger = replace(entry, params=tuple(wide))
-    found = check(Module(larger if f is entry else f for f in analysis.module))
+    found = check(analysis.module.replacing(larger))
     if found.errors:
         return 0
     after = type_of(found.states[entry.name][scored])

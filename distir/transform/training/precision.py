@@ -19,6 +19,7 @@ from distir.diagnostics.codes import types as type_codes
 from distir.ir import (
     DISCARD,
     DTYPES,
+    NO_FACTS,
     Apply,
     Arg,
     Attributes,
@@ -40,9 +41,9 @@ from distir.ir import (
     operands,
     types,
 )
-from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import facts_of, state_since, with_operands
+from distir.ir.rewrite import Rewriter
 from distir.ops import OPS, Reject, Value, dense, infer_types, type_of
 from distir.ops.float8 import MEASURES
 from distir.transform.instances import first_instances
@@ -121,7 +122,7 @@ def with_weights_in(analysis: Analysis, entry: Function, weights: Collection[str
             if function.name != entry.name:
                 given = {p.name for p in function.params} - retyped.measures(function)
             retyped.rewrite(function, states[function.name], given)
-    return Module(retyped.functions.get(f.name, f) for f in analysis.module)
+    return analysis.module.replacing(*retyped.functions.values())
 
 
 def with_only_masters(module: Module, entry: Function, weights: Collection[str]) -> tuple[Module, dict[str, str]]:
@@ -129,17 +130,17 @@ def with_only_masters(module: Module, entry: Function, weights: Collection[str])
 
     So the master weights are the only weights. Returns the casts by the parameters' names.
     """
-    f = namer(entry)
+    edit = Rewriter(entry)
     casts: dict[str, str] = {}
     params: list[Param] = []
     for param in entry.params:
         wide = widened(param.type) if param.name in weights else param.type
         params.append(replace(param, type=wide))
         if wide != param.type:
-            casts[param.name] = _cast(f, param.name, wide, param.type)
-    body = [with_operands(statement, casts) for statement in entry.body]
-    whole = replace(entry, params=tuple(params), body=(*f.body, *body))
-    return Module(whole if function.name == entry.name else function for function in module), casts
+            casts[param.name] = _cast(edit.builder, param.name, wide, param.type)
+    edit.rename(casts)
+    edit.behind(-1, *edit.written(), facts=NO_FACTS)
+    return module.replacing(edit.done(params=tuple(params))), casts
 
 
 def _cast(f: FunctionBuilder, name: str, found: Type, wanted: Type) -> str:
@@ -183,7 +184,8 @@ class _Retyped:
 
     def rewrite(self, function: Function, state: State, given: Collection[str]) -> None:
         """Add a function, with the parameters in `given` in the new element type."""
-        body = _Body(self, function, state, namer(function))
+        edit = Rewriter(function)
+        body = _Body(self, function, state, edit.builder)
         params: list[Param] = []
         for param in function.params:
             found = type_of(state[param.name])
@@ -192,17 +194,12 @@ class _Retyped:
             body.types[param.name] = found
             params.append(param)
         self.params[function.name] = [body.types[p.name] for p in params]
-        returned: tuple[Arg, ...] = ()
-        for index, statement in enumerate(function.body):
-            if isinstance(statement, Return):
-                returned = statement.args
-            else:
-                start = len(body.f.body)
+        for index, statement in edit:
+            if not isinstance(statement, Return):
                 body.statement(index, statement)
-                state_since(body.f.body, start, facts_of(statement))
-        self.results[function.name] = [body.type(arg) for arg in returned]
-        whole = (*body.f.body, Return(returned))
-        self.functions[function.name] = replace(function, params=tuple(params), body=whole, result_types=None)
+                edit.replace(index, *edit.written())
+        self.results[function.name] = [body.type(arg) for arg in function.returned]
+        self.functions[function.name] = edit.done(params=tuple(params), result_types=None)
 
     def renewed(self, found: Type) -> Type:
         """The type with the weights' old element types replaced by the new one."""

@@ -22,6 +22,7 @@ from distir.analysis import Analysis, State
 from distir.ir import (
     DISCARD,
     DTYPES,
+    NO_FACTS,
     Apply,
     Call,
     Dim,
@@ -29,16 +30,15 @@ from distir.ir import (
     Function,
     Literal,
     Module,
-    Return,
     Statement,
     TensorType,
 )
-from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.calls import callees_first
+from distir.ir.builder import FunctionBuilder
 from distir.ir.dims import DimensionError, divide
-from distir.ir.rewrite import in_place_of
+from distir.ir.rewrite import Rewriter, bottom_up
 from distir.ops import OPS, type_of
 from distir.ops.attributes import bind
+from distir.transform.dead_code import with_results
 from distir.transform.instances import first_instances
 from distir.transform.steps import StepError
 from distir.transform.training.loss import scaled
@@ -55,15 +55,14 @@ def with_router_losses(
     sequences, with its element type. Raises StepError where no function that the entry function reaches has a router,
     or routers differ in whether they have sequences.
     """
-    found = _Routers({i.function.name: i.state for i in first_instances(analysis, entry)}, balance, z)
-    for function in callees_first(analysis.module):
-        found.rewrite(function, is_entry=function.name == entry.name)
-    total = found.sums.get(entry.name)
-    if total is None:
+    found = _Routers({i.function.name: i.state for i in first_instances(analysis, entry)}, entry, balance, z)
+    module = bottom_up(analysis.module, found.rewritten)
+    if entry.name not in found.sums:
         raise StepError("`aux_loss` and `z_loss` are losses of routers: the program has no op `Route`")
-    known, whole = found.types[entry.name], found.functions[entry.name]
-    f, dtype = namer(whole), known.dtype or FLOAT32
+    total, known = found.sums[entry.name]
+    edit, dtype = Rewriter(module.functions[entry.name]), known.dtype or FLOAT32
     if known.shape:
+        f = edit.builder
         (total,) = f.apply("ReduceSum", each := total, tuple(range(len(known.shape))), keepdims=False)
         counted = None if isinstance(known.elements, int) or reduction == "sum" else _counted(entry, known)
         if counted is not None:
@@ -72,8 +71,8 @@ def with_router_losses(
         given, _ = scaled(f, total, each, known, dtype, reduction)
         assert isinstance(given, str)
         total = given
-    found.functions[entry.name] = replace(whole, body=(*whole.body[:-1], *f.body, whole.body[-1]))
-    return Module(found.functions[f.name] for f in analysis.module), total, dtype
+        edit.before(edit.end, *edit.written())
+    return module.replacing(edit.done()), total, dtype
 
 
 def _counted(entry: Function, losses: TensorType) -> tuple[str, TensorType, int] | None:
@@ -95,45 +94,40 @@ def _counted(entry: Function, losses: TensorType) -> tuple[str, TensorType, int]
 @dataclass
 class _Routers:
     states: Mapping[str, State]
+    entry: Function
     balance: float
     z: float
-    functions: dict[str, Function] = field(default_factory=dict[str, Function])
-    sums: dict[str, str] = field(default_factory=dict[str, str])
-    """By function with a router, directly or in callees: the name of the sum of its losses."""
-    types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
+    sums: dict[str, tuple[str, TensorType]] = field(default_factory=dict[str, "tuple[str, TensorType]"])
+    """By function with a router, directly or in callees: the name and the type of the sum of its losses."""
 
-    def rewrite(self, function: Function, is_entry: bool) -> None:
-        f = namer(function)
+    def rewritten(self, function: Function) -> Function:
+        """The function with its losses, which it returns, if it is not the entry function."""
+        edit = Rewriter(function)
         routers = _routers(function.body) if function.name in self.states else {}
-        for index, statement in enumerate(function.body):
-            start = len(f.body)
-            if isinstance(statement, Apply) and index in routers:
-                f.body.append(statement)
-                self.add(f, *self.losses(f, self.states[function.name], routers[index]))
-                f.body[start:] = in_place_of(statement, f.body[start:])
+        for index, statement in edit:
+            if index in routers:
+                self.add(edit, *self.losses(edit.builder, self.states[function.name], routers[index]))
+                edit.replace(index, statement, *edit.written())
             elif isinstance(statement, Call) and statement.function in self.sums:
-                given = f.fresh("router_loss")
-                claims = (*statement.claims, None) if statement.claims else ()
-                f.body.append(replace(statement, results=(*statement.results, given), claims=claims))
-                self.add(f, given, self.types[statement.function])
-            elif not isinstance(statement, Return):
-                f.body.append(statement)
-        if function.name not in self.sums:
-            self.functions[function.name] = function
-            return
-        returned = function.returned if is_entry else (*function.returned, self.sums[function.name])
-        stated = function.result_types if is_entry else None
-        self.functions[function.name] = replace(function, body=(*f.body, Return(returned)), result_types=stated)
+                given = edit.fresh("router_loss")
+                edit.replace(index, with_results(statement, (*statement.results, given)))
+                self.add(edit, given, self.sums[statement.function][1])
+                edit.behind(index, *edit.written(), facts=NO_FACTS)
+        if function.name not in self.sums or function.name == self.entry.name:
+            return edit.done()
+        edit.returns((*function.returned, self.sums[function.name][0]))
+        return edit.done(result_types=None)
 
-    def add(self, f: FunctionBuilder, loss: str, found: TensorType) -> None:
-        """Add a loss to the sum of the current function."""
-        if f.name not in self.sums:
-            self.sums[f.name], self.types[f.name] = loss, found
-            return
-        known = self.types[f.name]
-        if len(known.shape or ()) != len(found.shape or ()):
-            raise StepError("`aux_loss` and `z_loss` expected routers that all have sequences, or all have none")
-        (self.sums[f.name],) = f.apply("Add", self.sums[f.name], loss, results=("router_losses",))
+    def add(self, edit: Rewriter, loss: str, found: TensorType) -> None:
+        """Add a loss to the sum of a function."""
+        name = edit.function.name
+        if name in self.sums:
+            total, known = self.sums[name]
+            if len(known.shape or ()) != len(found.shape or ()):
+                raise StepError("`aux_loss` and `z_loss` expected routers that all have sequences, or all have none")
+            (loss,) = edit.builder.apply("Add", total, loss, results=("router_losses",))
+            found = known
+        self.sums[name] = loss, found
 
     def losses(self, f: FunctionBuilder, state: State, router: _Router) -> tuple[str, TensorType]:
         """Write the losses of a router, and give their sum."""

@@ -15,7 +15,6 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import (
-    Apply,
     Arg,
     Attributes,
     Constant,
@@ -24,12 +23,11 @@ from distir.ir import (
     Function,
     Module,
     Param,
-    Part,
     Return,
-    Site,
     Statement,
     names,
     operands,
+    ops_in,
 )
 from distir.ir.builder import namer
 from distir.ir.rewrite import state_since, stating
@@ -40,7 +38,7 @@ from distir.ops.purpose import is_gradient
 from distir.transform.backward_pass import is_differentiable
 from distir.transform.batch_statistics import with_batch_statistics
 from distir.transform.dead_code import live
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_of, refused
 from distir.transform.float8_histories import recorded
 from distir.transform.gradient import Differentiation
 from distir.transform.order import DIFFERENTIATED, DISTRIBUTED, SCATTERED
@@ -386,8 +384,8 @@ def _check_forward(entry: Function) -> None:
     """Raise StepError for a program that already updates its weights."""
     ops = {rule.op.name for rule in OPTIMIZERS.values()}
     weights = {p.name for p in entry.params if "param" in p.roles or "state" in p.roles}
-    for statement in entry.body:
-        if isinstance(statement, Apply) and statement.op in ops and statement.args[0] in weights:
+    for statement in ops_in(entry, *ops):
+        if statement.args[0] in weights:
             raise StepError(
                 f"`grad` expected a forward program: `@{entry.name}` is a training step already, in which"
                 f" `{statement.op}` updates `%{statement.args[0]}`"
@@ -410,11 +408,10 @@ def _weights(entry: Function) -> list[Param]:
         marked = [p for p in entry.params if is_differentiable(p.type)]
     marked = [p for p in marked if is_differentiable(p.type)]
     if not marked:
-        site = Site(entry.name, None, Part("name"))
         message = f"`@{entry.name}` has no parameter to train"
         frozen = any("frozen" in p.roles for p in entry.params)
         hint = "its weights are all `frozen`" if frozen else "mark the weights `{param}`"
-        raise ProgramError([Diagnostic(codes.NO_WEIGHTS, site, message, (), hint)])
+        raise refused(entry, codes.NO_WEIGHTS, message, hint)
     return marked
 
 

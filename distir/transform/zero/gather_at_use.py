@@ -322,31 +322,29 @@ def handing_on(module: Module, entry: Function, partitioned: Partitioned) -> set
     while waiting:
         function, held = waiting.pop()
         for statement in function.body:
-            if isinstance(statement, Apply) and statement.op in ("MakeTuple", "Cast"):
-                items = tuple(held.get(arg) if isinstance(arg, str) else None for arg in statement.args)
-                of = items if statement.op == "MakeTuple" else items[0]
-                if of is not None and (not isinstance(of, tuple) or any(item is not None for item in of)):
-                    held[statement.results[0]] = of
-            elif isinstance(statement, Apply) and statement.op == "UnpackTuple":
-                arg = statement.args[0]
-                of = held.get(arg) if isinstance(arg, str) else None
-                for name, item in zip(statement.results, of if isinstance(of, tuple) else (), strict=False):
-                    if item is not None:
-                        held[name] = item
-            elif isinstance(statement, Call):
-                helds = [held.get(arg) if isinstance(arg, str) else None for arg in statement.args]
-                helds = [of if isinstance(of, tuple) else None for of in helds]
-                key = statement.function, partitioned.key(helds)[0]
-                if any(helds):
-                    calls.setdefault(function.name, set()).add(statement.function)
-                if any(helds) and key not in seen:
-                    seen.add(key)
-                    if any(len(r) < len(partitioned.groups[w].devices) for w, r in ranks_of(tuple(helds)).items()):
-                        found.add(statement.function)
-                    callee = module.functions[statement.function]
-                    given: dict[str, Held] = {
-                        p.name: of for p, of in zip(callee.params, helds, strict=True) if of is not None
-                    }
-                    waiting.append((callee, given))
+            made: Sequence[Held | None] = ()
+            of = [held.get(arg) if isinstance(arg, str) else None for arg in operands(statement)]
+            match statement:
+                case Apply(op="MakeTuple"):
+                    made = (tuple(of),) if any(of) else ()
+                case Apply(op="Cast"):
+                    made = of[:1]
+                case Apply(op="UnpackTuple") if isinstance(of[0], tuple):
+                    made = of[0]
+                case Call():
+                    helds = [item if isinstance(item, tuple) else None for item in of]
+                    key = statement.function, partitioned.key(helds)[0]
+                    if any(helds):
+                        calls.setdefault(function.name, set()).add(statement.function)
+                    if any(helds) and key not in seen:
+                        seen.add(key)
+                        if any(len(r) < len(partitioned.groups[w].devices) for w, r in ranks_of(tuple(helds)).items()):
+                            found.add(statement.function)
+                        callee = module.functions[statement.function]
+                        pairs = zip(callee.params, helds, strict=True)
+                        waiting.append((callee, {p.name: item for p, item in pairs if item is not None}))
+                case _:
+                    pass
+            held |= {name: item for name, item in zip(results(statement), made, strict=False) if item is not None}
     taking = {name for names in calls.values() for name in names}
     return found | {name for name in taking if name not in calls}

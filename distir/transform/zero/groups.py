@@ -33,6 +33,7 @@ from distir.ir import (
 from distir.ir.dataflow import uses
 from distir.ops import OPS
 from distir.ops.group import GROUPED
+from distir.transform.entry import refused
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES
 
 NORM = "SquaredNorm"
@@ -310,8 +311,8 @@ def _is_scattered(origin: Hashable) -> bool:
 
 def _no_groups(entry: Function) -> ProgramError:
     message = f"`@{entry.name}` has no weights that data-parallel devices hold copies of and update"
-    site, hint = Site(entry.name, None, Part("name")), "apply `dp=` to a training step first: `dp=4 zero=2`"
-    return ProgramError([Diagnostic(codes.NO_DATA_PARALLEL_GROUP, site, message, (), hint)])
+    hint = "apply `dp=` to a training step first: `dp=4 zero=2`"
+    return refused(entry, codes.NO_DATA_PARALLEL_GROUP, message, hint)
 
 
 def _no_updates(entry: Function) -> ProgramError:
@@ -319,9 +320,7 @@ def _no_updates(entry: Function) -> ProgramError:
     updates = "op of an optimizer (`SGD`, `Momentum`, `Adam`)"
     message = f"no {updates} updates a weight of `@{entry.name}`, so nothing can be partitioned"
     hint = "apply `grad` before `dp`, to the program that gives the loss: `grad optimizer=adam dp=4 zero=2`"
-    return ProgramError(
-        [Diagnostic(codes.NO_DATA_PARALLEL_GROUP, Site(entry.name, None, Part("name")), message, (), hint)]
-    )
+    return refused(entry, codes.NO_DATA_PARALLEL_GROUP, message, hint)
 
 
 def unequal(entry: Function, weight: str, replicas: ReplicaGroup) -> ProgramError:

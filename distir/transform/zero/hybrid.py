@@ -44,8 +44,7 @@ def in_groups(module: Module, entry: Function, size: int, kind: str) -> tuple[Mo
         if count > size:
             edit.replace(group.reduce, *_within(edit[group.reduce], group.replicas, size))
             whole |= dict.fromkeys(group.weights, group)
-    changed = edit.done()
-    return Module(changed if f.name == entry.name else f for f in module), Hybrid(size, whole)
+    return module.replacing(edit.done()), Hybrid(size, whole)
 
 
 def _within(reduce: Statement, replicas: ReplicaGroup, size: int) -> list[Statement]:

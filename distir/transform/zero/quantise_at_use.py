@@ -64,7 +64,7 @@ def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) 
         copies[place] = _Copy(len(copies), maker.op, maker.attrs, types, len(maker.results) - 2)
     pushed = _Pushed(Variants(module))
     changed = pushed.entry(entry, copies)
-    functions = (*(changed if f.name == entry.name else f for f in module), *pushed.variants.made.values())
+    functions = (*module.replacing(changed), *pushed.variants.made.values())
     return Module(functions), pushed.variants.origins
 
 

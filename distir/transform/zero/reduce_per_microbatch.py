@@ -25,7 +25,7 @@ from distir.ir import (
     operands,
     results,
 )
-from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.builder import FunctionBuilder
 from distir.ir.dataflow import maker, uses
 from distir.ir.rewrite import Rewriter, with_operands
 from distir.transform.steps import tell
@@ -69,12 +69,10 @@ class ReducePerMicrobatch:
     partitioned: Partitioned
     shapes: Mapping[str, Mapping[str, Shape | None]]
     """By function and value: the shape; absent for values that are no tensors, or whose shape depends on the call."""
+    names: FunctionBuilder
+    """Of functions."""
     made: dict[tuple[str, Hashable], Rewritten] = field(default_factory=dict[tuple[str, Hashable], Rewritten])
     """By function, and by which of its results are to be parts."""
-    names: FunctionBuilder = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.names = namer(self.module)
 
     def entry(self, entry: Function) -> Function:
         """The rewritten entry function; unchanged, with a note, if a sum is also used whole."""

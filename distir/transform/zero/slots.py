@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
-from distir.ir import Apply, Attributes, Function, Module, TensorType, TupleType, Type
+from distir.ir import Attributes, Function, Module, TensorType, TupleType, Type, ops_in
 from distir.ir.calls import reachable
 from distir.transform.zero.groups import WeightGroup
 from distir.transform.zero.partition import Owner, Partition, part_type
@@ -95,5 +95,5 @@ def ranks_of(held: Held | None) -> dict[int, set[int]]:
 
 def sends(module: Module, entry: Function) -> bool:
     """Whether the program sends values between devices, as the stages of a pipeline do."""
-    functions = [entry, *(module.functions[name] for name in reachable(module.functions, [entry]))]
-    return any(isinstance(s, Apply) and s.op == "Send" for f in functions for s in f.body)
+    functions = (entry, *map(module.functions.__getitem__, reachable(module.functions, [entry])))
+    return any(any(ops_in(function, "Send")) for function in functions)

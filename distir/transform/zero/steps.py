@@ -18,6 +18,7 @@ from distir.ir import (
     Shape,
     TensorType,
 )
+from distir.ir.builder import namer
 from distir.ir.rewrite import Variants
 from distir.ops import type_of
 from distir.transform.checking import checked
@@ -110,7 +111,7 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     types = {name: type_of(v) for name, v in checked(module).states[entry.name].items()}
     shapes = _shapes(module) if value > 1 and not is_pipeline else {}
     if value == 3:
-        plain = Module(entry if f.name == entry.name else f for f in module)
+        plain = module.replacing(entry)
         weights = GatherAtUse(Variants(module), Partitioned(groups, chosen), states_of_calls(checked(plain), entry))
         entry = weights.entry(entry)
         variants = weights.variants.origins
@@ -123,26 +124,23 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     if hybrid is not None:
         written, summed = summed_over_groups(written, groups, hybrid, entry)
     if value > 1 and not is_pipeline:
-        summing = ReducePerMicrobatch(module, Partitioned(summed, chosen), shapes)
+        summing = ReducePerMicrobatch(module, Partitioned(summed, chosen), shapes, namer(module))
         written = summing.entry(written)
         inside += [made.function for made in summing.made.values()]
         variants |= {made.function.name: name for (name, _), made in summing.made.items()}
     params, results = _partitioned(groups, chosen, value)
     returned = partitioned_results(entry.returned, results)
-    changed = {
-        entry.name: replace(
-            entry,
-            params=_donated(partitioned_params(entry.params, params), groups, chosen, value),
-            body=(*written.body[:-1], Return(returned)),
-            result_types=None,
-        )
-    }
+    whole = replace(
+        entry,
+        params=_donated(partitioned_params(entry.params, params), groups, chosen, value),
+        body=(*written.body[:-1], Return(returned)),
+        result_types=None,
+    )
+    found = Module([*inside, *(f for f in module if f not in inside)]).replacing(whole)
     if f"{entry.name}.scatter" in module.functions:
         spread, joined = (module.functions[f"{entry.name}.{end}"] for end in ("scatter", "gather"))
-        changed[spread.name] = scatter(spread, entry.params, params)
-        changed[joined.name] = gather(joined, entry.returned, results)
-    found = Module([*inside, *(f for f in module if f not in inside)])
-    return without_orphans(given, (changed.get(f.name, f) for f in found), variants)
+        found = found.replacing(scatter(spread, entry.params, params), gather(joined, entry.returned, results))
+    return without_orphans(given, found, variants)
 
 
 def _tell_of_whole_state(entry: Function, groups: Sequence[WeightGroup]) -> None:
