@@ -7,9 +7,11 @@ Programs that transforms write state their facts. Of others, as written by hand,
   that has either is forward.
 - *microbatch*. A `Split` in the entry function cuts a `{batch}` parameter into parts, and some device works on several
   of them: what depends on one part alone is of that microbatch.
-- *of*. What updates a parameter, or moves it, belongs to it.
+- *of*. What updates a parameter, or copies it, belongs to it, and so do its gradients, where they are computed, cast,
+  added up and sent (`kinds`).
 
-Each kind is found here alone, where the program states none of it: readers look facts up.
+Phases and microbatches are found where the program states none, parameters of each statement that states none: readers
+look facts up.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from distir.analysis.checking import analysed
+from distir.analysis.kinds import ValueKinds
 from distir.ir import NO_FACTS, Apply, Arg, Call, Facts, Function, Module, Return, Statement, names, types
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import facts_of, stated_with
-from distir.ops import type_of
+from distir.ir.rewrite import facts_of, mapped, stated_with
+from distir.ops import OPS, type_of
 from distir.ops.purpose import is_gradient, is_update, op_of
 
 PHASES = ("forward", "backward", "optimizer")
@@ -30,18 +33,19 @@ PHASES = ("forward", "backward", "optimizer")
 
 FORWARD, BACKWARD, OPTIMIZER = range(3)
 
-MOVING = frozenset(("Cast", "Send", "Identity"))
-"""Ops whose result is their operand, elsewhere or in another element type."""
-
 
 def with_facts(module: Module, entry: Function) -> Module:
     """The module with the facts that it lacks, as far as they follow. `entry`: the function that is run."""
-    module, stated = with_phases(module, entry), set(_stated(module))
-    if "microbatch" not in stated:
+    return _known(module, entry)[0]
+
+
+@lru_cache(maxsize=4)
+def _known(module: Module, entry: Function) -> tuple[Module, ValueKinds]:
+    module = with_phases(module, entry)
+    if "microbatch" not in _stated(module):
         module = _with_microbatches(module, module.functions[entry.name])
-    if "of" not in stated:
-        module = _with_entry(module, _with_parameters(module.functions[entry.name]))
-    return module
+    kinds = ValueKinds(module, module.functions[entry.name])
+    return Module(_with_parameters(function, kinds) for function in module), kinds
 
 
 def without_facts(module: Module) -> Module:
@@ -65,18 +69,25 @@ class Provenance:
     """The facts of each statement of a program, by the calls that lead to it."""
 
     def __init__(self, module: Module, entry: Function) -> None:
-        self._module = _known(module, entry)
-        self.entry = _entered(self._module.functions[entry.name], NO_FACTS)
+        self._module, self._kinds = _known(module, entry)
+        self.entry = _entered(self._module.functions[entry.name], NO_FACTS, {})
 
     def called(self, context: Context, index: int) -> Context:
         """The function that a statement calls, as it is called there."""
         statement = context.function.body[index]
         assert isinstance(statement, Call)
-        return _entered(self._module.functions[statement.function], self.facts(context, index))
+        callee = self._module.functions[statement.function]
+        pairs = zip(callee.params, statement.args, strict=True)
+        given = {p.name: self._kinds.parameter(context.function.name, arg) for p, arg in pairs if isinstance(arg, str)}
+        of = {name: context.of.get(parameter, parameter) for name, parameter in given.items()}
+        return _entered(callee, self.facts(context, index), of)
 
     def facts(self, context: Context, index: int) -> Facts:
-        """The facts of a statement."""
-        return facts_of(context.function.body[index]).within(context.facts)
+        """The facts of a statement, which name parameters of the entry function."""
+        found = facts_of(context.function.body[index])
+        if found.of in context.of:
+            found = replace(found, of=context.of[found.of])
+        return found.within(context.facts)
 
     def of_entry(self) -> list[Facts]:
         """By statement of the entry function: its facts, and of a call those of all that it runs."""
@@ -86,24 +97,22 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A call of a function. `facts`: those of all that it runs."""
+    """A call of a function. `facts`: those of all that it runs; `of`: by parameter, that of the entry function."""
 
     function: Function
     facts: Facts
+    of: Mapping[str, str]
 
 
-def _entered(function: Function, outer: Facts) -> Context:
-    return Context(function, function.facts.within(outer))
-
-
-_known = lru_cache(maxsize=4)(with_facts)
+def _entered(function: Function, outer: Facts, of: Mapping[str, str]) -> Context:
+    return Context(function, function.facts.within(outer), of)
 
 
 def _stated(module: Module) -> Iterator[str]:
     """The kinds of facts that a module states."""
     for function in module:
         for facts in {function.facts, *map(facts_of, function.body)}:
-            yield from (name for name in ("phase", "microbatch", "of") if getattr(facts, name))
+            yield from (name for name in ("phase", "microbatch") if getattr(facts, name))
 
 
 def _with_entry(module: Module, entry: Function) -> Module:
@@ -323,14 +332,12 @@ def _union(parts: Mapping[str, int], used: Iterable[str]) -> int:
 # Parameters that statements belong to.
 
 
-def _with_parameters(entry: Function) -> Function:
-    of = {param.name: param.name for param in entry.params if "param" in param.roles}
-    body: list[Statement] = []
-    for statement in entry.body:
-        first = statement.args[0] if isinstance(statement, Apply) and statement.args else None
-        keeps = is_update(statement) or (isinstance(statement, Apply) and statement.op in MOVING)
-        if keeps and isinstance(statement, Apply) and isinstance(first, str) and first in of:
-            of |= dict.fromkeys(statement.results, of[first])
-            statement = _with(statement, of=of[first])
-        body.append(statement)
-    return replace(entry, body=tuple(body))
+def _with_parameters(function: Function, kinds: ValueKinds) -> Function:
+    def stated(statement: Statement) -> Statement:
+        if not isinstance(statement, Apply) or statement.facts.of or OPS[statement.op].view:
+            return statement
+        found = (kinds.parameter(function.name, name) for name in statement.results)
+        of = next(filter(None, found), "")
+        return _with(statement, of=of) if of else statement
+
+    return mapped(function, stated)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 from distir.analysis import Analysis, State
+from distir.analysis.kinds import WEIGHTS, ValueKinds
 from distir.analysis.size import refuse_beyond
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -47,6 +48,7 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import inlined_sizes
 from distir.ir.deep import Deep, finish
+from distir.ir.rewrite import facts_of, stated_with
 from distir.ops import OPS, Value, type_of
 from distir.transform.backward_pass import BackwardPass, Gradient, is_differentiable
 from distir.transform.dead_code import live
@@ -126,6 +128,7 @@ class Differentiation:
         values = "values inside of calls that may have to be returned for the backward pass"
         refuse_beyond(inside, MOST_RETURNED, function.name, "gradients are found of programs with", of=values)
         state = self._own[function.name]
+        self._kinds = ValueKinds(Module(function if f.name == function.name else f for f in self.module), function)
         back = self._pass(function, state, builder, wanted)
         back.phase = BACKWARD
         self.kept.names_with(function.name, builder)
@@ -149,7 +152,12 @@ class Differentiation:
                 active.update(n for n in results(statement) if n and is_differentiable(type_of(state[n])))
             for name in held:
                 uses[name] = uses.get(name, 0) + 1
-        return BackwardPass(function, state, builder, active, uses)
+
+        def weight(name: str) -> str:
+            held = self._kinds.of(function.name, name) == WEIGHTS
+            return self._kinds.parameter(function.name, name) if held else ""
+
+        return BackwardPass(function, state, builder, active, uses, weight)
 
     def _go_back(self, back: BackwardPass, seeds: Mapping[str, Arg]) -> Deep[Tape]:
         own = self._own.get(back.function.name)
@@ -294,7 +302,8 @@ class Differentiation:
             forward[name] = arg if isinstance(arg, str) else DISCARD
         stated = self._stated(function, state, list(forward.values()), _has_literals([*again, *body]))
         params = tuple(Param(name, found) for name, found in zip(heads, stated, strict=True))
-        whole = (*again, *body, Return(returned))
+        named = (s if facts_of(s).of in heads else stated_with(s, replace(facts_of(s), of="")) for s in body)
+        whole = (*again, *named, Return(returned))
         known = self._bodies.get((function.name, params, whole))
         if known is None:
             facts = replace(function.facts, phase=BACKWARD)
