@@ -239,7 +239,7 @@ class _Owners:
         return [statement.facts.of or (first if copies or {*of} <= {first, ""} else "")] * count
 
     def _back(self, statement: Apply) -> None:
-        """State of the gradients that a statement takes what its results, or the parameter that it updates, belong to."""
+        """State what the gradients that a statement takes belong to: what its results do, or what it updates."""
         made = [self._of(name) for name in statement.results]
         if statement.op == "UnpackTuple":
             made = [tuple(made)]
@@ -302,7 +302,8 @@ def _carries(statement: Apply) -> bool:
 
 
 def _updates(statement: Apply) -> bool:
-    return OPS[statement.op].family == "optimizer" and statement.op != "MovingAverage"
+    """Whether a statement takes a gradient and updates a parameter with it."""
+    return OPS[statement.op].family == "optimizer" and statement.op not in ("MovingAverage", "Assign")
 
 
 def _updates_in_place(statement: Apply) -> bool:

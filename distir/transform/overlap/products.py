@@ -130,10 +130,10 @@ class _Overlapping:
     @cached_property
     def of_replicas(self) -> dict[str, frozenset[str]]:
         """By function: the first results of collectives of data parallelism, with or without ZeRO."""
-        states, found = checked(self.module).states, dict[str, frozenset[str]]()
+        sums, found = gradient_sums(self.module), dict[str, frozenset[str]]()
         for name, weights in held_weights(self.module, self.entry).items():
             function = self.module.functions[name]
-            places = set(gradient_sums(self.module, function, states[name]))
+            places = set(sums[name])
             places |= {
                 index
                 for index, s in enumerate(function.body)
