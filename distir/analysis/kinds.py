@@ -124,10 +124,11 @@ class ValueKinds:
                 for result, arg in zip(statement.results, callee.returned, strict=True):
                     kinds = {self.held.get((callee.name, name)) for name in names((arg,))}
                     rho[result] = _joined(kinds - {None})
-            elif isinstance(statement, Apply) and _updates_in_place(statement):
+            elif isinstance(statement, Apply) and _in_place(statement):
                 rho |= {result: _updated(statement, result) for result in statement.results}
             elif isinstance(statement, Apply):
-                kinds = _kinds(_moved(statement), rho) or {ACTIVATIONS}
+                is_moved = moves(statement) or OPS[statement.op].family == "cache"
+                kinds = _kinds(_moved(statement) if is_moved else (), rho) or {ACTIVATIONS}
                 rho |= dict.fromkeys(statement.results, None if None in kinds else _joined(kinds))
         found = {(function.name, name): kind for name, kind in rho.items() if kind is not None}
         if any(self.held.get(place) != kind for place, kind in found.items()):
@@ -177,8 +178,7 @@ class ValueKinds:
             callee = self.module.functions[maker.function]
             returned = callee.returned[maker.results.index(value)]
             return [(callee.name, arg) for arg in names((returned,))]
-        given = [(name, arg) for arg in names(maker.args)]
-        return given if _carries(maker) else []
+        return [(name, arg) for arg in names(_moved(maker))] if _carries(maker) else []
 
 
 @dataclass
@@ -213,7 +213,8 @@ class _Owners:
     def _inside(self, call: Call) -> Iterator[Owner]:
         """What the results of a call belong to: of the callee's parameters, what is passed for them."""
         callee = self.kinds.module.functions[call.function]
-        given = {param.name: self._of(arg) for param, arg in zip(callee.params, call.args, strict=True)}
+        pairs = ((param.name, self._of(arg)) for param, arg in zip(callee.params, call.args, strict=True))
+        given = {param: of if isinstance(of, str) else "" for param, of in pairs}  # which item is not followed
         entry = {param.name: param.name for param in self.kinds.entry.params}
 
         def passed(of: Owner) -> Owner:
@@ -222,13 +223,13 @@ class _Owners:
         return (passed(self.known.get((callee.name, str(arg)), "")) for arg in callee.returned)
 
     def _made(self, statement: Apply) -> Sequence[Owner]:
-        count, of = len(statement.results), [self._of(arg) for arg in statement.args]
+        count, of = len(statement.results), [self._of(arg) for arg in _moved(statement)]
         if statement.op == "MakeTuple":
             return [tuple(of)]
         if statement.op == "UnpackTuple":
             return of[0] if isinstance(of[0], tuple) and len(of[0]) == count else of * count
-        if _updates_in_place(statement):
-            return [statement.facts.of or of[dict(OPS[statement.op].inplace).get(k, 0)] for k in range(count)]
+        if written := _in_place(statement):
+            return [statement.facts.of or of[written.get(k, 0)] for k in range(count)]
         if not _carries(statement):  # of several gradients, as of a scale and a bias, the first is meant
             first = next((name for name in statement.results if self._belongs(name)), "")
             return [statement.facts.of if name == first else "" for name in statement.results]
@@ -249,8 +250,8 @@ class _Owners:
             made = ["", statement.facts.of or made[0]]
         elif not _carries(statement):
             return
-        elif len(made) != len(statement.args):
-            made = made[:1] * len(statement.args)
+        elif len(made) != len(_moved(statement)):
+            made = made[:1] * len(_moved(statement))
         for arg, of in zip(statement.args, made, strict=False):
             if isinstance(arg, str) and self._belongs(arg):
                 self.own[arg] = _filled(self._of(arg), of)
@@ -283,10 +284,9 @@ def _joined(kinds: Collection[str | None]) -> str | None:
 
 
 def _moved(statement: Apply) -> tuple[Arg, ...]:
-    """The operands that the results are, or are written to."""
-    if OPS[statement.op].family == "cache":
-        return statement.args[:1]
-    return statement.args if moves(statement) else ()
+    """The operands that the results may be, or are written to."""
+    op = OPS[statement.op]
+    return statement.args[:1] if op.family == "cache" or op.view == "first" else statement.args
 
 
 def moves(statement: Apply) -> bool:
@@ -306,8 +306,10 @@ def _updates(statement: Apply) -> bool:
     return OPS[statement.op].family == "optimizer" and statement.op not in ("MovingAverage", "Assign")
 
 
-def _updates_in_place(statement: Apply) -> bool:
-    return OPS[statement.op].family == "optimizer" and bool(OPS[statement.op].inplace)
+def _in_place(statement: Apply) -> Mapping[int, int]:
+    """By result of an update: the operand in whose memory it is written; empty for other ops."""
+    op = OPS[statement.op]
+    return op.inplace if op.family == "optimizer" and op.inplace != "each" else {}
 
 
 def _updated(statement: Apply, name: str) -> str:

@@ -60,6 +60,17 @@ def without_facts(module: Module) -> Module:
     )
 
 
+def with_parameters_named(function: Function, instead: Mapping[str, str]) -> Function:
+    """The function, which states other names of parameters of the entry function."""
+    own = {param.name for param in function.params}
+
+    def named(statement: Statement) -> Statement:
+        of = facts_of(statement).of
+        return _with(statement, of=instead[of]) if of in instead and of not in own else statement
+
+    return mapped(function, named)
+
+
 def with_phases(module: Module, entry: Function) -> Module:
     """The module of a training step with its phases; unchanged where it states some, or has none."""
     return module if "phase" in _stated(module) else _Phases(module, entry.name).written()

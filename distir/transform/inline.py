@@ -16,6 +16,7 @@ from distir.ir import (
     Broken,
     Call,
     Claims,
+    Facts,
     Function,
     Module,
     Return,
@@ -27,7 +28,7 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import called_by, inlined_sizes
 from distir.ir.deep import Deep, finish
-from distir.ir.rewrite import on_stream, state_since, substituted, with_operands
+from distir.ir.rewrite import facts_of, on_stream, state_since, substituted, with_operands
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
 from distir.transform.steps import StepError, step, tell
@@ -54,7 +55,7 @@ def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     if kernels:
         more = f" and {len(kernels) - 1} more" if len(kernels) > 1 else ""
         tell(f"no kernel any more: `@{kernels[0]}`{more}; each op takes its own time, `fuse` makes kernels again")
-    return Module(_Inlining(module, chosen, FunctionBuilder(function.name)).done(function) for function in kept)
+    return Module(_Inlining(module, chosen, function).done() for function in kept)
 
 
 def without_calls(module: Module) -> Module:
@@ -66,19 +67,17 @@ def without_calls(module: Module) -> Module:
     if any(sizes[name] > MOST_WRITTEN for name in kept):
         return module
     chosen = set(module.functions) - kept
-    return Module(
-        _Inlining(module, chosen, FunctionBuilder(name)).done(module.functions[name])
-        for name in module.functions
-        if name in kept
-    )
+    return Module(_Inlining(module, chosen, module.functions[name]).done() for name in module.functions if name in kept)
 
 
-def inlined_call(module: Module, call: Call, builder: FunctionBuilder) -> tuple[list[Statement], dict[str, Arg]]:
+def inlined_call(
+    module: Module, function: Function, call: Call, builder: FunctionBuilder
+) -> tuple[list[Statement], dict[str, Arg]]:
     """The callee's body in place of a call, and a substitution for those results that are other values of the caller.
 
-    `builder` holds the names in use. Calls in the body stay calls.
+    `function` is the caller. `builder` holds the names in use. Calls in the body stay calls.
     """
-    inlining = _Inlining(module, set(), builder)
+    inlining = _Inlining(module, set(), function, builder)
     instead: dict[str, Arg] = {}
     finish(inlining.write_out(call, instead))
     return inlining.body, instead
@@ -87,12 +86,20 @@ def inlined_call(module: Module, call: Call, builder: FunctionBuilder) -> tuple[
 class _Inlining:
     """Writes one function with its chosen calls inlined, recursively."""
 
-    def __init__(self, module: Module, chosen: set[str], builder: FunctionBuilder) -> None:
-        self.module, self.chosen, self.builder = module, chosen, builder
+    def __init__(
+        self, module: Module, chosen: set[str], function: Function, builder: FunctionBuilder | None = None
+    ) -> None:
+        self.module, self.chosen, self.function = module, chosen, function
+        self.builder = FunctionBuilder(function.name) if builder is None else builder
         self.body: list[Statement] = []
+        self._owners = {p.name: p.name for p in function.params}
+        """By value: the parameter that it is stated to belong to."""
+        for statement in function.body:
+            self._owners.update(dict.fromkeys(results(statement), facts_of(statement).of))
 
-    def done(self, function: Function) -> Function:
+    def done(self) -> Function:
         """The resulting function."""
+        function = self.function
         if not any(isinstance(s, Call) and s.function in self.chosen for s in function.body):
             return function
         for name in (*(p.name for p in function.params), *(n for s in function.body for n in results(s))):
@@ -110,6 +117,11 @@ class _Inlining:
         else:
             self.body.append(statement)
 
+    def _passed(self, facts: Facts, passed: Mapping[str, Arg]) -> Facts:
+        """The facts of a callee's statement in the caller: of a parameter, of what is passed for it."""
+        arg = passed.get(facts.of) if facts.of else None
+        return facts if arg is None else replace(facts, of=self._owners.get(str(arg), ""))
+
     def write_out(self, call: Call, instead: dict[str, Arg]) -> Deep[None]:
         """Append the callee's body. `instead` receives the values that replace results of the call."""
         callee = self.module.functions[call.function]
@@ -121,12 +133,12 @@ class _Inlining:
                 renamed[param.name] = made = self.builder.fresh(param.name)
                 self.body.append(Apply((made,), "MakeTuple", arg))
         given: dict[str, str] = {}
-        stated: dict[str, Type] = {}
+        claimed: dict[str, Type] = {}
         for name, arg, claim in zip(call.results, callee.returned, call.claims or cycle((None,)), strict=False):
             if isinstance(arg, str) and name != DISCARD and arg not in renamed:
                 given.setdefault(arg, name)
                 if claim is not None:
-                    stated[arg] = types.meet(stated.get(arg, UNKNOWN), claim) or claim
+                    claimed[arg] = types.meet(claimed.get(arg, UNKNOWN), claim) or claim
         for statement in callee.body:
             if isinstance(statement, (Return, Broken)):
                 continue
@@ -134,10 +146,12 @@ class _Inlining:
             assert isinstance(inner, (Apply, Call))
             named = tuple(name and (given.get(name) or self.builder.fresh(name)) for name in inner.results)
             renamed.update((name, own) for name, own in zip(inner.results, named, strict=True) if name != DISCARD)
-            claims = _stated_too(_kept_claims(inner.claims), inner.results, stated)
+            claims = _stated_too(_kept_claims(inner.claims), inner.results, claimed)
             others: dict[str, Arg] = {}
-            own = replace(with_results(inner, named), claims=claims, facts=inner.facts.within(facts))
+            stated = self._passed(inner.facts, renamed).within(facts)
+            own = replace(with_results(inner, named), claims=claims, facts=stated)
             (written,) = on_stream(call.stream, [own])
+            self._owners.update(dict.fromkeys(named, stated.of))
             yield from self._write(written, others)
             renamed.update((n, others[own]) for n, own in zip(inner.results, named, strict=True) if own in others)
         for name, arg in zip(call.results, substituted(callee.returned, renamed), strict=True):

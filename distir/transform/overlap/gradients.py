@@ -18,7 +18,7 @@ from distir.transform.overlap.buckets import buckets_of, written
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 from distir.transform.overlap.opening import opened
 from distir.transform.overlap.side_by_side import rows
-from distir.transform.overlap.weights import gathers_weights
+from distir.transform.overlap.weights import gathers_of_weights
 from distir.transform.steps import Bytes, StepError
 from distir.transform.zero.plain import without_buckets
 
@@ -61,7 +61,7 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
     ends = [end - 1 for line, end in zip(lines, accumulate(map(len, lines)), strict=True) for _ in line]
     whole = _with(module, entry)
     values = checked(whole).states[entry.name]
-    units = bucket_bytes > 0 and gathers_weights(module, entry_of(module))
+    units = bucket_bytes > 0 and bool(gathers_of_weights(module))
     sums = _Sums(whole).at_last(entry)
     buckets = buckets_of(entry, values, sums, bucket_bytes, first_bucket_bytes, units, ends)
     entry = written(entry, values, buckets, STREAM)

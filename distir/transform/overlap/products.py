@@ -18,17 +18,17 @@ from distir.analysis import Instance, State, check
 from distir.cost import Hardware, load, show_seconds
 from distir.diagnostics import ProgramError
 from distir.diagnostics.codes.simulation import UNBOUND
-from distir.ir import Apply, Call, Function, Module, Statement, TensorType, names, types
+from distir.ir import Apply, Call, Function, Module, Statement, TensorType, types
 from distir.ir.calls import reachable
 from distir.ops import Value, type_of
 from distir.simulate import BindError, arguments, plan
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.instances import states_of_calls
-from distir.transform.overlap.cutting import GATHERS, Cut, cut_at, group_size, issued_early, sites, written
+from distir.transform.overlap.cutting import Cut, cut_at, group_size, issued_early, sites, written
 from distir.transform.overlap.gradients import gradient_sums
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
-from distir.transform.overlap.weights import held_weights
+from distir.transform.overlap.weights import gathers_of_weights
 from distir.transform.steps import StepError
 
 STREAM = "tensor"
@@ -130,17 +130,11 @@ class _Overlapping:
     @cached_property
     def of_replicas(self) -> dict[str, frozenset[str]]:
         """By function: the first results of collectives of data parallelism, with or without ZeRO."""
-        sums, found = gradient_sums(self.module), dict[str, frozenset[str]]()
-        for name, weights in held_weights(self.module, self.entry).items():
-            function = self.module.functions[name]
-            places = set(sums[name])
-            places |= {
-                index
-                for index, s in enumerate(function.body)
-                if isinstance(s, Apply) and s.op in GATHERS and weights.issuperset(names(s.args))
-            }
-            found[name] = frozenset(_first(function, index) for index in places)
-        return found
+        sums, gathers = gradient_sums(self.module), gathers_of_weights(self.module)
+        return {
+            f.name: frozenset(_first(f, index) for index in (*sums[f.name], *gathers.get(f.name, ())))
+            for f in self.module
+        }
 
     def improve(self, name: str, instances: Sequence[_Reached]) -> None:
         """Move the collectives of one function onto the stream, cut where that is faster; skip those without a gain."""

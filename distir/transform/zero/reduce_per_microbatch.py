@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from distir.ir import (
+    NO_FACTS,
     Apply,
     Arg,
     Attributes,
     Call,
+    Facts,
     Function,
     Module,
     Return,
@@ -30,7 +32,7 @@ from distir.ir.dataflow import maker, uses
 from distir.ir.rewrite import Rewriter, with_operands
 from distir.transform.steps import tell
 from distir.transform.zero.groups import WeightGroup
-from distir.transform.zero.partition import Owner, Partition
+from distir.transform.zero.partition import Owner, Partition, parameter_of
 from distir.transform.zero.slots import Held, Partitioned, Slot, renumbered
 
 ADDING = ("Sum", "Add")
@@ -54,11 +56,12 @@ def reducing(
     group: WeightGroup, partition: Partition, summed: Sequence[str], gradients: Sequence[str], stream: str = ""
 ) -> Apply:
     """The statement that reduces gradients: a part of the sum to each replica, or all of it to the owner."""
+    facts = Facts(of=parameter_of(group, partition))
     if isinstance(partition, Owner):
         attrs = Attributes({"root": group.devices[partition.rank]})
-        return Apply((summed[partition.rank],), "MPIReduce", tuple(gradients), attrs, stream=stream)
+        return Apply((summed[partition.rank],), "MPIReduce", tuple(gradients), attrs, stream=stream, facts=facts)
     scattered = group.replicas.collective("MPIReduceScatter", summed, gradients, axis=partition.axis)
-    return replace(scattered, stream=stream)
+    return replace(scattered, stream=stream, facts=facts)
 
 
 @dataclass(slots=True)
@@ -273,7 +276,8 @@ class _Body:
             gradients = [name for _, name in together]
             own = [self.edit.fresh(f"{name}_part") for name in gradients]
             self.parts |= dict(zip(gradients, own, strict=True))
-            self.edit.behind(max(index for index, _ in together), reducing(group, partition, own, gradients))
+            reduce, at = reducing(group, partition, own, gradients), max(index for index, _ in together)
+            self.edit.behind(at, reduce if self.reduces else replace(reduce, facts=NO_FACTS))
 
     def _written(self, index: int, statement: Statement, passes: bool) -> list[Statement]:
         if index in self.reduces:
