@@ -3,15 +3,13 @@
 A parameter of the entry function is of the kind that its role says; copies of it, and what is gathered from it, are of
 the same kind. A gradient is an optimizer's operand, before and after it is summed over devices and microbatches, in the
 element type in which it is; where nothing is updated, what a backward pass gives. All else that a program computes is
-an activation. Which parameter a copy or a gradient belongs to is what statements state (`of`), and else follows.
+an activation. Which parameter a value belongs to, `owners` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Union
 
 from distir.ir import Apply, Arg, Call, Function, Module, Param
 from distir.ir.calls import callees, callees_first
@@ -37,9 +35,6 @@ BELONGING = frozenset((WEIGHTS, BUFFERS, STATE, GRADIENTS))
 
 Place = tuple[str, str]
 """A function and a value of it."""
-
-Owner = Union[str, "tuple[Owner, ...]"]
-"""The parameter of its function that a value belongs to, empty if none is known; of a tuple, by item."""
 
 
 def kind_of(param: Param) -> str:
@@ -93,19 +88,6 @@ class ValueKinds:
         """Whether a value is a weight, state, a copy or an update of one, or a gradient."""
         return self.is_gradient(function, name) or self.held.get((function, name)) in BELONGING
 
-    def parameter(self, function: str, name: str) -> str:
-        """The parameter of its function, or of the entry function, that a value belongs to; empty if none is known."""
-        found = self._owners.get((function, name), "")
-        return found if isinstance(found, str) else ""
-
-    @cached_property
-    def _owners(self) -> dict[Place, Owner]:
-        found: dict[Place, Owner] = {}
-        for function in callees_first(self.module):
-            owners = _Owners(self, function, found)
-            found.update({(function.name, name): owner for name, owner in owners.found().items()})
-        return found
-
     def _forward(
         self, function: Function, given: dict[str, list[str | None]], callers: Mapping[str, set[str]]
     ) -> set[str]:
@@ -124,11 +106,11 @@ class ValueKinds:
                 for result, arg in zip(statement.results, callee.returned, strict=True):
                     kinds = {self.held.get((callee.name, name)) for name in names((arg,))}
                     rho[result] = _joined(kinds - {None})
-            elif isinstance(statement, Apply) and _in_place(statement):
+            elif isinstance(statement, Apply) and in_place(statement):
                 rho |= {result: _updated(statement, result) for result in statement.results}
             elif isinstance(statement, Apply):
                 is_moved = moves(statement) or OPS[statement.op].family == "cache"
-                kinds = _kinds(_moved(statement) if is_moved else (), rho) or {ACTIVATIONS}
+                kinds = _kinds(moved(statement) if is_moved else (), rho) or {ACTIVATIONS}
                 rho |= dict.fromkeys(statement.results, None if None in kinds else _joined(kinds))
         found = {(function.name, name): kind for name, kind in rho.items() if kind is not None}
         if any(self.held.get(place) != kind for place, kind in found.items()):
@@ -147,7 +129,7 @@ class ValueKinds:
                     makers |= dict.fromkeys([(function.name, result) for result in statement.results], statement)
                 if isinstance(statement, Call):
                     calls.setdefault(statement.function, []).append((function, statement))
-                elif isinstance(statement, Apply) and _updates(statement):
+                elif isinstance(statement, Apply) and updates(statement):
                     waiting += [(function.name, name) for name in names(statement.args[1:2])]
         waiting = waiting or [(self.entry.name, name) for name in _given_back(self.module, self.entry)]
         for found in (self.gradients, self.uncast):
@@ -178,90 +160,7 @@ class ValueKinds:
             callee = self.module.functions[maker.function]
             returned = callee.returned[maker.results.index(value)]
             return [(callee.name, arg) for arg in names((returned,))]
-        return [(name, arg) for arg in names(_moved(maker))] if _carries(maker) else []
-
-
-@dataclass
-class _Owners:
-    """Finds which parameter each value of a function belongs to. `known`: those of its callees."""
-
-    kinds: ValueKinds
-    function: Function
-    known: Mapping[Place, Owner]
-    own: dict[str, Owner] = field(default_factory=dict[str, Owner])
-
-    def found(self) -> dict[str, Owner]:
-        """By value: its parameter."""
-        self.own = {p.name: p.name for p in self.function.params if self._belongs(p.name)}
-        for statement in self.function.body:
-            if isinstance(statement, (Apply, Call)):
-                given = self._inside(statement) if isinstance(statement, Call) else self._made(statement)
-                self.own |= {name: of for name, of in zip(statement.results, given, strict=True) if self._belongs(name)}
-        for statement in reversed(self.function.body):
-            if isinstance(statement, Apply):
-                self._back(statement)
-        return self.own
-
-    def _belongs(self, name: str) -> bool:
-        return self.kinds.belongs(self.function.name, name)
-
-    def _of(self, arg: Arg) -> Owner:
-        if isinstance(arg, tuple):
-            return tuple(map(self._of, arg))
-        return self.own.get(arg, "") if isinstance(arg, str) else ""
-
-    def _inside(self, call: Call) -> Iterator[Owner]:
-        """What the results of a call belong to: of the callee's parameters, what is passed for them."""
-        callee = self.kinds.module.functions[call.function]
-        pairs = ((param.name, self._of(arg)) for param, arg in zip(callee.params, call.args, strict=True))
-        given = {param: of if isinstance(of, str) else "" for param, of in pairs}  # which item is not followed
-        entry = {param.name: param.name for param in self.kinds.entry.params}
-
-        def passed(of: Owner) -> Owner:
-            return given.get(of, entry.get(of, "")) if isinstance(of, str) else tuple(map(passed, of))
-
-        return (passed(self.known.get((callee.name, str(arg)), "")) for arg in callee.returned)
-
-    def _made(self, statement: Apply) -> Sequence[Owner]:
-        count, of = len(statement.results), [self._of(arg) for arg in _moved(statement)]
-        if statement.op == "MakeTuple":
-            return [tuple(of)]
-        if statement.op == "UnpackTuple":
-            return of[0] if isinstance(of[0], tuple) and len(of[0]) == count else of * count
-        if written := _in_place(statement):
-            return [statement.facts.of or of[written.get(k, 0)] for k in range(count)]
-        if not _carries(statement):  # of several gradients, as of a scale and a bias, the first is meant
-            first = next((name for name in statement.results if self._belongs(name)), "")
-            return [statement.facts.of if name == first else "" for name in statement.results]
-        copies = OPS[statement.op].communication is not None
-        if copies and len(of) == count:
-            return [one or statement.facts.of for one in of]
-        first = next(filter(None, of), "")
-        return [statement.facts.of or (first if copies or {*of} <= {first, ""} else "")] * count
-
-    def _back(self, statement: Apply) -> None:
-        """State what the gradients that a statement takes belong to: what its results do, or what it updates."""
-        made = [self._of(name) for name in statement.results]
-        if statement.op == "UnpackTuple":
-            made = [tuple(made)]
-        elif statement.op == "MakeTuple":
-            made = made[0] if isinstance(made[0], tuple) else made * len(statement.args)
-        elif _updates(statement):
-            made = ["", statement.facts.of or made[0]]
-        elif not _carries(statement):
-            return
-        elif len(made) != len(_moved(statement)):
-            made = made[:1] * len(_moved(statement))
-        for arg, of in zip(statement.args, made, strict=False):
-            if isinstance(arg, str) and self._belongs(arg):
-                self.own[arg] = _filled(self._of(arg), of)
-
-
-def _filled(own: Owner, other: Owner) -> Owner:
-    """What is known of an owner, item by item, and else of the other."""
-    if isinstance(own, tuple) and isinstance(other, tuple) and len(own) == len(other):
-        return tuple(_filled(a, b) for a, b in zip(own, other, strict=True))
-    return own or other
+        return [(name, arg) for arg in names(moved(maker))] if carries(maker) else []
 
 
 def _given_back(module: Module, entry: Function) -> Iterator[str]:
@@ -283,7 +182,7 @@ def _joined(kinds: Collection[str | None]) -> str | None:
     return next(iter(kinds), None) if len(kinds) < 2 else ACTIVATIONS
 
 
-def _moved(statement: Apply) -> tuple[Arg, ...]:
+def moved(statement: Apply) -> tuple[Arg, ...]:
     """The operands that the results may be, or are written to."""
     op = OPS[statement.op]
     return statement.args[:1] if op.family == "cache" or op.view == "first" else statement.args
@@ -295,18 +194,18 @@ def moves(statement: Apply) -> bool:
     return bool(op.view) or op.communication is not None or op.family == "offload" or op.name in MOVING
 
 
-def _carries(statement: Apply) -> bool:
+def carries(statement: Apply) -> bool:
     """Whether a gradient that a statement gives is what it takes, elsewhere, in another form, added up, or scaled."""
     scales = statement.op in SCALING and len([*names(statement.args)]) == 1
     return moves(statement) or statement.op in SUMMING or scales
 
 
-def _updates(statement: Apply) -> bool:
+def updates(statement: Apply) -> bool:
     """Whether a statement takes a gradient and updates a parameter with it."""
     return OPS[statement.op].family == "optimizer" and statement.op not in ("MovingAverage", "Assign")
 
 
-def _in_place(statement: Apply) -> Mapping[int, int]:
+def in_place(statement: Apply) -> Mapping[int, int]:
     """By result of an update: the operand in whose memory it is written; empty for other ops."""
     op = OPS[statement.op]
     return op.inplace if op.family == "optimizer" and op.inplace != "each" else {}

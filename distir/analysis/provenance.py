@@ -8,7 +8,7 @@ Programs that transforms write state their facts. Of others, as written by hand,
 - *microbatch*. A `Split` in the entry function cuts a `{batch}` parameter into parts, and some device works on several
   of them: what depends on one part alone is of that microbatch.
 - *of*. What updates a parameter, or copies it, belongs to it, and so do its gradients, where they are computed, cast,
-  added up and sent (`kinds`).
+  added up and sent (`owners`).
 
 Phases and microbatches are found where the program states none, parameters of each statement that states none: readers
 look facts up.
@@ -22,6 +22,7 @@ from functools import lru_cache
 
 from distir.analysis.checking import analysed
 from distir.analysis.kinds import ValueKinds
+from distir.analysis.owners import Owner, Owners, passed
 from distir.ir import NO_FACTS, Apply, Arg, Call, Facts, Function, Module, Return, Statement, names, types
 from distir.ir.calls import callees_first
 from distir.ir.rewrite import facts_of, mapped, stated_with
@@ -40,12 +41,12 @@ def with_facts(module: Module, entry: Function) -> Module:
 
 
 @lru_cache(maxsize=4)
-def _known(module: Module, entry: Function) -> tuple[Module, ValueKinds]:
+def _known(module: Module, entry: Function) -> tuple[Module, Owners]:
     module = with_phases(module, entry)
     if "microbatch" not in _stated(module):
         module = _with_microbatches(module, module.functions[entry.name])
-    kinds = ValueKinds(module, module.functions[entry.name])
-    return Module(_with_parameters(function, kinds) for function in module), kinds
+    owners = Owners(ValueKinds(module, module.functions[entry.name]))
+    return Module(_with_parameters(function, owners) for function in module), owners
 
 
 def without_facts(module: Module) -> Module:
@@ -80,7 +81,7 @@ class Provenance:
     """The facts of each statement of a program, by the calls that lead to it."""
 
     def __init__(self, module: Module, entry: Function) -> None:
-        self._module, self._kinds = _known(module, entry)
+        self._module, self._owners = _known(module, entry)
         self.entry = _entered(self._module.functions[entry.name], NO_FACTS, {})
 
     def called(self, context: Context, index: int) -> Context:
@@ -88,16 +89,16 @@ class Provenance:
         statement = context.function.body[index]
         assert isinstance(statement, Call)
         callee = self._module.functions[statement.function]
-        pairs = zip(callee.params, statement.args, strict=True)
-        given = {p.name: self._kinds.parameter(context.function.name, arg) for p, arg in pairs if isinstance(arg, str)}
-        of = {name: context.of.get(parameter, parameter) for name, parameter in given.items()}
+        given = zip(callee.params, statement.args, strict=True)
+        of = {p.name: passed(self._owners.value(context.function.name, arg), context.of) for p, arg in given}
         return _entered(callee, self.facts(context, index), of)
 
     def facts(self, context: Context, index: int) -> Facts:
         """The facts of a statement, which name parameters of the entry function."""
-        found = facts_of(context.function.body[index])
+        statement = context.function.body[index]
+        found = facts_of(statement)
         if found.of in context.of:
-            found = replace(found, of=context.of[found.of])
+            found = replace(found, of=self._owners.of(context.function.name, statement, context.of))
         return found.within(context.facts)
 
     def of_entry(self) -> list[Facts]:
@@ -108,14 +109,14 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A call of a function. `facts`: those of all that it runs; `of`: by parameter, that of the entry function."""
+    """A call of a function. `facts`: those of all that it runs; `of`: by parameter, what is passed for it."""
 
     function: Function
     facts: Facts
-    of: Mapping[str, str]
+    of: Mapping[str, Owner]
 
 
-def _entered(function: Function, outer: Facts, of: Mapping[str, str]) -> Context:
+def _entered(function: Function, outer: Facts, of: Mapping[str, Owner]) -> Context:
     return Context(function, function.facts.within(outer), of)
 
 
@@ -343,12 +344,11 @@ def _union(parts: Mapping[str, int], used: Iterable[str]) -> int:
 # Parameters that statements belong to.
 
 
-def _with_parameters(function: Function, kinds: ValueKinds) -> Function:
+def _with_parameters(function: Function, owners: Owners) -> Function:
     def stated(statement: Statement) -> Statement:
         if not isinstance(statement, Apply) or statement.facts.of or OPS[statement.op].view:
             return statement
-        found = (kinds.parameter(function.name, name) for name in statement.results)
-        of = next(filter(None, found), "")
+        of = owners.of(function.name, statement)
         return _with(statement, of=of) if of else statement
 
     return mapped(function, stated)

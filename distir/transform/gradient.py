@@ -17,6 +17,7 @@ from typing import Literal as OneOf
 
 from distir.analysis import Analysis, State
 from distir.analysis.kinds import WEIGHTS, ValueKinds
+from distir.analysis.owners import Owners
 from distir.analysis.size import refuse_beyond
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -128,7 +129,8 @@ class Differentiation:
         values = "values inside of calls that may have to be returned for the backward pass"
         refuse_beyond(inside, MOST_RETURNED, function.name, "gradients are found of programs with", of=values)
         state = self._own[function.name]
-        self._kinds = ValueKinds(Module(function if f.name == function.name else f for f in self.module), function)
+        module = Module(function if f.name == function.name else f for f in self.module)
+        self._owners = Owners(ValueKinds(module, function))
         back = self._pass(function, state, builder, wanted)
         back.phase = BACKWARD
         self.kept.names_with(function.name, builder)
@@ -154,8 +156,9 @@ class Differentiation:
                 uses[name] = uses.get(name, 0) + 1
 
         def weight(name: str) -> str:
-            held = self._kinds.of(function.name, name) == WEIGHTS
-            return self._kinds.parameter(function.name, name) if held else ""
+            is_weight = self._owners.kinds.of(function.name, name) == WEIGHTS
+            owner = self._owners.value(function.name, name) if is_weight else ""
+            return owner if isinstance(owner, str) and " " not in owner else ""
 
         return BackwardPass(function, state, builder, active, uses, weight)
 

@@ -28,7 +28,7 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import called_by, inlined_sizes
 from distir.ir.deep import Deep, finish
-from distir.ir.rewrite import facts_of, on_stream, state_since, substituted, with_operands
+from distir.ir.rewrite import on_stream, state_since, substituted, with_operands
 from distir.transform.dead_code import with_results
 from distir.transform.entry import entry_names
 from distir.transform.steps import StepError, step, tell
@@ -92,10 +92,7 @@ class _Inlining:
         self.module, self.chosen, self.function = module, chosen, function
         self.builder = FunctionBuilder(function.name) if builder is None else builder
         self.body: list[Statement] = []
-        self._owners = {p.name: p.name for p in function.params}
-        """By value: the parameter that it is stated to belong to."""
-        for statement in function.body:
-            self._owners.update(dict.fromkeys(results(statement), facts_of(statement).of))
+        self._params = {p.name for p in function.params}
 
     def done(self) -> Function:
         """The resulting function."""
@@ -118,9 +115,9 @@ class _Inlining:
             self.body.append(statement)
 
     def _passed(self, facts: Facts, passed: Mapping[str, Arg]) -> Facts:
-        """The facts of a callee's statement in the caller: of a parameter, of what is passed for it."""
-        arg = passed.get(facts.of) if facts.of else None
-        return facts if arg is None else replace(facts, of=self._owners.get(str(arg), ""))
+        """The facts of a callee's statement in the caller: of a parameter, where one is passed for the callee's."""
+        of = passed.get(facts.of, facts.of)
+        return facts if of == facts.of else replace(facts, of=of if of in self._params else "")
 
     def write_out(self, call: Call, instead: dict[str, Arg]) -> Deep[None]:
         """Append the callee's body. `instead` receives the values that replace results of the call."""
@@ -151,7 +148,6 @@ class _Inlining:
             stated = self._passed(inner.facts, renamed).within(facts)
             own = replace(with_results(inner, named), claims=claims, facts=stated)
             (written,) = on_stream(call.stream, [own])
-            self._owners.update(dict.fromkeys(named, stated.of))
             yield from self._write(written, others)
             renamed.update((n, others[own]) for n, own in zip(inner.results, named, strict=True) if own in others)
         for name, arg in zip(call.results, substituted(callee.returned, renamed), strict=True):

@@ -178,7 +178,12 @@ def _replaced(
     columns = list(dict.fromkeys(mentions))
     outputs = sorted(set[tuple[int, int]]().union(*(_outputs(body, at, run.period, used) for at in run.starts)))
     name = taken.fresh("block")
-    stated, called = shared([[*map(facts_of, body[at : at + run.period])] for at in run.starts])
+    firsts = [{column[row]: column[0] for column in columns} for row in range(len(run.starts))]
+    facts = [
+        [replace(own, of=first.get(own.of, own.of)) for own in map(facts_of, body[at : at + run.period])]
+        for at, first in zip(run.starts, firsts, strict=True)
+    ]
+    stated, called = shared(facts)
     window = [stated_with(s, facts) for s, facts in zip(body[run.starts[0] :], stated, strict=False)]
     block = _block(name, window, columns, outputs, mentions)
     whole: list[Statement] = []
@@ -217,6 +222,7 @@ def _block(
         builder.fresh(taken)
     params = [Param(builder.fresh(column[0]), UNKNOWN) for column in columns]
     param_of = {column: param.name for column, param in zip(columns, params, strict=True)}
+    parameters = {column[0]: name for column, name in param_of.items()}
     # Operands that are one value in the first window may be different values in another.
     order = iter([param_of[mention] for mention in mentions])
 
@@ -232,6 +238,7 @@ def _block(
         )
         args = tuple(map(inside, operands(statement)))
         if isinstance(statement, (Apply, Call)):  # claims hold for one window; what is inferred holds for all
-            body.append(replace(statement, results=named, args=args, claims=()))
+            facts = replace(statement.facts, of=parameters.get(statement.facts.of, statement.facts.of))
+            body.append(replace(statement, results=named, args=args, claims=(), facts=facts))
     returned = tuple(results(body[i])[k] for i, k in outputs)
     return Function(name, tuple(params), (*body, Return(returned)))
