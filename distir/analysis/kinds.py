@@ -122,7 +122,7 @@ class ValueKinds:
         """From the operands of optimizers to where the gradients come from."""
         makers: dict[Place, Apply | Call] = {}
         calls: dict[str, list[tuple[Function, Call]]] = {}
-        waiting: list[Place] = []
+        waiting: list[_Item] = []
         for function in self.module:
             for statement in function.body:
                 if isinstance(statement, (Apply, Call)):
@@ -130,37 +130,52 @@ class ValueKinds:
                 if isinstance(statement, Call):
                     calls.setdefault(statement.function, []).append((function, statement))
                 elif isinstance(statement, Apply) and updates(statement):
-                    waiting += [(function.name, name) for name in names(statement.args[1:2])]
-        waiting = waiting or [(self.entry.name, name) for name in _given_back(self.module, self.entry)]
+                    waiting += [((function.name, name), ()) for name in names(statement.args[1:2])]
+        waiting = waiting or [((self.entry.name, name), ()) for name in _given_back(self.module, self.entry)]
+        seen: set[_Item] = set()
         for found in (self.gradients, self.uncast):
-            cast: list[Place] = []
+            cast: list[_Item] = []
             while waiting:
-                place = waiting.pop()
-                if place in self.gradients or place in found:
+                item = waiting.pop()
+                if item in seen:
                     continue
-                found.add(place)
-                maker = makers.get(place)
+                seen.add(item)
+                found.add(item[0])
+                maker = makers.get(item[0])
                 is_cast = isinstance(maker, Apply) and maker.op == "CastGradient" and found is self.gradients
-                (cast if is_cast else waiting).extend(self._origins(place, makers, calls))
+                (cast if is_cast else waiting).extend(self._origins(item, maker, calls))
             waiting = cast
+        self.uncast -= self.gradients
 
     def _origins(
-        self,
-        place: Place,
-        makers: Mapping[Place, Apply | Call],
-        calls: Mapping[str, list[tuple[Function, Call]]],
-    ) -> list[Place]:
-        name, value = place
-        maker = makers.get(place)
+        self, item: _Item, maker: Apply | Call | None, calls: Mapping[str, list[tuple[Function, Call]]]
+    ) -> Iterator[_Item]:
+        """Where a gradient comes from, which is in a value, or an item of it."""
+        (name, value), path = item
         if maker is None:
             params = [p.name for p in self.module.functions[name].params]
-            given = [(f.name, call.args[params.index(value)]) for f, call in calls.get(name, ())]
-            return [(f, arg) for f, args in given for arg in names((args,))]
-        if isinstance(maker, Call):
+            for function, call in calls.get(name, ()):
+                yield from _in(function.name, call.args[params.index(value)], path)
+        elif isinstance(maker, Call):
             callee = self.module.functions[maker.function]
-            returned = callee.returned[maker.results.index(value)]
-            return [(callee.name, arg) for arg in names((returned,))]
-        return [(name, arg) for arg in names(moved(maker))] if carries(maker) else []
+            yield from _in(callee.name, callee.returned[maker.results.index(value)], path)
+        elif maker.op == "UnpackTuple":
+            yield from _in(name, maker.args[0], (maker.results.index(value), *path))
+        elif maker.op == "MakeTuple":
+            yield from _in(name, maker.args, path)
+        elif carries(maker):
+            for arg in moved(maker):
+                yield from _in(name, arg, path)
+
+
+_Item = tuple[Place, tuple[int, ...]]
+"""A value, and the way to an item of it; without a way all of it."""
+
+
+def _in(function: str, arg: Arg, path: tuple[int, ...]) -> Iterator[_Item]:
+    while isinstance(arg, tuple) and path:
+        arg, path = arg[path[0]], path[1:]
+    yield from (((function, name), path) for name in names((arg,)))
 
 
 def _given_back(module: Module, entry: Function) -> Iterator[str]:

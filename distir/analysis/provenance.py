@@ -62,7 +62,7 @@ def without_facts(module: Module) -> Module:
 
 
 def with_parameters_named(function: Function, instead: Mapping[str, str]) -> Function:
-    """The function, which states other names of parameters of the entry function."""
+    """The function, which states other names, or none, of parameters that are not its own."""
     own = {param.name for param in function.params}
 
     def named(statement: Statement) -> Statement:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, State
+from distir.analysis.provenance import with_parameters_named
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -324,7 +325,8 @@ class _Changes:
             params += [Param(name, t) for name, t in zip(pair, _types(weight.type, taken.block), strict=True)]
         gone = frozenset(taken.param for taken in self.taken if not edit.users(function.params[taken.param].name))
         kept = (p for number, p in enumerate(params) if number not in gone)
-        changed = edit.done(params=(*kept, *self.histories))
+        copies = {name: pair[0] for (name, _), pair in self.quantised.items()}
+        changed = with_parameters_named(edit.done(params=(*kept, *self.histories)), copies)
         return _Made(changed, tuple(self.taken), gone, 0 if self.is_entry else self.slots)
 
     def _with_history(self, hint: str, slots: int, expected: str) -> Statement:

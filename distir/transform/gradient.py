@@ -18,6 +18,7 @@ from typing import Literal as OneOf
 from distir.analysis import Analysis, State
 from distir.analysis.kinds import WEIGHTS, ValueKinds
 from distir.analysis.owners import Owners
+from distir.analysis.provenance import with_parameters_named
 from distir.analysis.size import refuse_beyond
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -49,7 +50,6 @@ from distir.ir import (
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.calls import inlined_sizes
 from distir.ir.deep import Deep, finish
-from distir.ir.rewrite import facts_of, stated_with
 from distir.ops import OPS, Value, type_of
 from distir.transform.backward_pass import BackwardPass, Gradient, is_differentiable
 from distir.transform.dead_code import live
@@ -305,12 +305,12 @@ class Differentiation:
             forward[name] = arg if isinstance(arg, str) else DISCARD
         stated = self._stated(function, state, list(forward.values()), _has_literals([*again, *body]))
         params = tuple(Param(name, found) for name, found in zip(heads, stated, strict=True))
-        named = (s if facts_of(s).of in heads else stated_with(s, replace(facts_of(s), of="")) for s in body)
-        whole = (*again, *named, Return(returned))
+        whole = (*again, *body, Return(returned))
         known = self._bodies.get((function.name, params, whole))
         if known is None:
             facts = replace(function.facts, phase=BACKWARD)
             known = Function(self._functions.fresh(f"{function.name}Grad"), params, whole, facts=facts)
+            known = with_parameters_named(known, {p.name: "" for p in function.params})
             self._bodies[function.name, params, whole] = known
             self._written.setdefault(function.name, []).append(known)
         return known.name, tuple(needs), tuple(seeds)
