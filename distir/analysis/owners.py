@@ -85,6 +85,8 @@ class _Function:
                 for arg, of in zip(statement.args, self._taken(statement), strict=False):
                     if isinstance(arg, str) and self._belongs(arg):
                         self.own[arg] = _filled(self._of(arg), of)
+            if isinstance(statement, Apply) and statement.op == "Assign":  # a master weight is of the weight
+                self.own[str(statement.args[1])] = self._of(statement.args[0])
         return self.own
 
     def _belongs(self, name: str) -> bool:
