@@ -166,6 +166,8 @@ class ValueKinds:
         elif carries(maker):
             for arg in moved(maker):
                 yield from _in(name, arg, path)
+        elif written := _written(maker, value):  # a product that is added to the sum so far
+            yield from _in(name, written, path)
 
 
 _Item = tuple[Place, tuple[int, ...]]
@@ -218,6 +220,13 @@ def carries(statement: Apply) -> bool:
 def updates(statement: Apply) -> bool:
     """Whether a statement takes a gradient and updates a parameter with it."""
     return OPS[statement.op].family == "optimizer" and statement.op not in ("MovingAverage", "Assign")
+
+
+def _written(statement: Apply, value: str) -> tuple[Arg, ...]:
+    """The operand in whose memory a result is written; none if there is none."""
+    inplace = OPS[statement.op].inplace
+    place = inplace.get(statement.results.index(value)) if inplace != "each" else None
+    return statement.args[place : place + 1] if place is not None else ()
 
 
 def in_place(statement: Apply) -> Mapping[int, int]:

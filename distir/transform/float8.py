@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, State
+from distir.analysis.kinds import WEIGHTS, ValueKinds
 from distir.analysis.provenance import with_parameters_named
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -45,6 +46,7 @@ from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.float8_histories import EXPECTED, with_history
 from distir.transform.inline import inline
+from distir.transform.instances import first_instances
 from distir.transform.order import DISTRIBUTED
 from distir.transform.pipeline import count_of
 from distir.transform.pipeline.batch import batch_axes
@@ -154,24 +156,12 @@ def fp8(
 
 
 def _weights(analysis: Analysis, entry: Function) -> dict[str, tuple[set[str], State]]:
-    """By callee: those of its values that are weights in every call, and its state."""
-    found = {entry.name: ({p.name for p in entry.params if "param" in p.roles}, analysis.states[entry.name])}
-    waiting = [entry]
-    while waiting:
-        caller = waiting.pop()
-        own, state = found[caller.name]
-        for statement in caller.body:
-            if not isinstance(statement, Call):
-                continue
-            inner = analysis.domain.instance(statement.function, state(statement.args))
-            pairs = zip(inner.function.params, statement.args, strict=True)
-            given = {p.name for p, arg in pairs if isinstance(arg, str) and arg in own}
-            before = found.get(statement.function)
-            now = given if before is None else given & before[0]
-            if before is None or now != before[0]:
-                found[statement.function] = (now, inner.state)
-                waiting.append(inner.function)
-    return found
+    """By function that is run: those of its parameters that are weights in every call, and its state."""
+    kinds, run = ValueKinds(analysis.module, entry), first_instances(analysis, entry)
+    functions = ((instance.function, instance.state) for instance in run)
+    return {
+        f.name: ({p.name for p in f.params if kinds.of(f.name, p.name) == WEIGHTS}, state) for f, state in functions
+    }
 
 
 def _products(function: Function, weights: set[str], experts: bool) -> Iterator[int]:

@@ -28,8 +28,9 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder, namer
-from distir.ir.dataflow import maker, uses
+from distir.ir.dataflow import maker
 from distir.ir.rewrite import Rewriter, with_operands
+from distir.ops.group import GROUPED
 from distir.transform.steps import tell
 from distir.transform.zero.groups import WeightGroup
 from distir.transform.zero.partition import Owner, Partition, parameter_of
@@ -37,6 +38,10 @@ from distir.transform.zero.slots import Held, Partitioned, Slot, renumbered
 
 ADDING = ("Sum", "Add")
 """The ops that add gradients of one shape."""
+
+
+REDUCING = ("MPIReduce", "MPIReduceScatter", GROUPED["MPIReduceScatter"].name)
+"""The ops that reduce gradients to parts."""
 
 
 class UnmovableError(Exception):
@@ -81,14 +86,14 @@ class ReducePerMicrobatch:
 
     def entry(self, entry: Function) -> Function:
         """The rewritten entry function; unchanged, with a note, if a sum is also used whole."""
-        wanted: dict[int, int] = {}
-        for number, group in enumerate(self.partitioned.groups):
-            if all(self._summed(entry, name) for name in group.gradients):
-                reduce = reducing(group, self.partitioned.partitions[number], group.sums, group.gradients)
-                for index in uses(entry).get(next(iter(names(reduce.args)), ""), ()):
-                    s = entry.body[index]
-                    if isinstance(s, Apply) and (s.op, s.args) == (reduce.op, reduce.args):
-                        wanted[index] = number
+        pairs = zip(self.partitioned.groups, self.partitioned.partitions, strict=True)
+        numbers = {parameter_of(group, partition): number for number, (group, partition) in enumerate(pairs)}
+        wanted = {
+            index: numbers[s.facts.of]
+            for index, s in enumerate(entry.body)
+            if isinstance(s, Apply) and s.op in REDUCING and s.facts.of in numbers
+            if all(self._summed(entry, name) for name in names(s.args))
+        }
         if not wanted:
             return entry
         try:
