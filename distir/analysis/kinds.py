@@ -2,17 +2,19 @@
 
 A parameter of the entry function is of the kind that its role says; copies of it, and what is gathered from it, are of
 the same kind. A gradient is an optimizer's operand, before and after it is summed over devices and microbatches, in the
-element type in which it is. All else that a program computes is an activation.
+element type in which it is; where nothing is updated, what a backward pass gives. All else that a program computes is
+an activation. Which parameter a value belongs to, `owners` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from distir.ir import Apply, Arg, Call, Function, Module, Param
 from distir.ir.calls import callees, callees_first, calls_of
 from distir.ir.core import names
+from distir.ir.dataflow import maker
 from distir.ops import OPS
 
 WEIGHTS, BUFFERS, STATE, CACHES, INPUTS = "weights", "buffers", "optimizer state", "caches", "inputs"
@@ -27,6 +29,9 @@ MOVING = frozenset(("Flatten", "Slice", "Split", "Concat", "Cast", "CastGradient
 
 SUMMING, SCALING = frozenset(("Add", "Sum", "Transpose")), frozenset(("Mul", "Div"))
 """Ops that add gradients up, or turn them, and that may scale them by a number."""
+
+BELONGING = frozenset((WEIGHTS, BUFFERS, STATE, GRADIENTS))
+"""The kinds of values that belong to a parameter."""
 
 Place = tuple[str, str]
 """A function and a value of it."""
@@ -79,6 +84,10 @@ class ValueKinds:
         """Whether a value is a gradient of a weight, in whatever element type."""
         return (function, name) in self.gradients or (function, name) in self.uncast
 
+    def belongs(self, function: str, name: str) -> bool:
+        """Whether a value is a weight, state, a copy or an update of one, or a gradient."""
+        return self.is_gradient(function, name) or self.held.get((function, name)) in BELONGING
+
     def _forward(
         self, function: Function, given: dict[str, list[str | None]], callers: Mapping[str, set[str]]
     ) -> set[str]:
@@ -97,10 +106,11 @@ class ValueKinds:
                 for result, arg in zip(statement.results, callee.returned, strict=True):
                     kinds = {self.held.get((callee.name, name)) for name in names((arg,))}
                     rho[result] = _joined(kinds - {None})
-            elif isinstance(statement, Apply) and OPS[statement.op].family == "optimizer" and OPS[statement.op].inplace:
+            elif isinstance(statement, Apply) and in_place(statement):
                 rho |= {result: _updated(statement, result) for result in statement.results}
             elif isinstance(statement, Apply):
-                kinds = _kinds(_moved(statement), rho) or {ACTIVATIONS}
+                is_moved = moves(statement) or OPS[statement.op].family == "cache"
+                kinds = _kinds(moved(statement) if is_moved else (), rho) or {ACTIVATIONS}
                 rho |= dict.fromkeys(statement.results, None if None in kinds else _joined(kinds))
         found = {(function.name, name): kind for name, kind in rho.items() if kind is not None}
         if any(self.held.get(place) != kind for place, kind in found.items()):
@@ -112,43 +122,70 @@ class ValueKinds:
         """From the operands of optimizers to where the gradients come from."""
         makers: dict[Place, Apply | Call] = {}
         calls = calls_of(self.module)
-        waiting: list[Place] = []
+        waiting: list[_Item] = []
         for function in self.module:
             for statement in function.body:
                 if isinstance(statement, (Apply, Call)):
                     makers |= dict.fromkeys([(function.name, result) for result in statement.results], statement)
-                if isinstance(statement, Apply) and _updates(statement):
-                    waiting += [(function.name, name) for name in names(statement.args[1:2])]
+                if isinstance(statement, Apply) and updates(statement):
+                    waiting += [((function.name, name), ()) for name in names(statement.args[1:2])]
+        waiting = waiting or [((self.entry.name, name), ()) for name in _given_back(self.module, self.entry)]
+        seen: set[_Item] = set()
         for found in (self.gradients, self.uncast):
-            cast: list[Place] = []
+            cast: list[_Item] = []
             while waiting:
-                place = waiting.pop()
-                if place in self.gradients or place in found:
+                item = waiting.pop()
+                if item in seen:
                     continue
-                found.add(place)
-                maker = makers.get(place)
+                seen.add(item)
+                found.add(item[0])
+                maker = makers.get(item[0])
                 is_cast = isinstance(maker, Apply) and maker.op == "CastGradient" and found is self.gradients
-                (cast if is_cast else waiting).extend(self._origins(place, makers, calls))
+                (cast if is_cast else waiting).extend(self._origins(item, maker, calls))
             waiting = cast
+        self.uncast -= self.gradients
 
     def _origins(
-        self,
-        place: Place,
-        makers: Mapping[Place, Apply | Call],
-        calls: Mapping[str, list[tuple[Function, int, Call]]],
-    ) -> list[Place]:
-        name, value = place
-        maker = makers.get(place)
+        self, item: _Item, maker: Apply | Call | None, calls: Mapping[str, list[tuple[Function, int, Call]]]
+    ) -> Iterator[_Item]:
+        """Where a gradient comes from, which is in a value, or an item of it."""
+        (name, value), path = item
         if maker is None:
             params = [p.name for p in self.module.functions[name].params]
-            given = [(f.name, call.args[params.index(value)]) for f, _, call in calls.get(name, ())]
-            return [(f, arg) for f, args in given for arg in names((args,))]
-        if isinstance(maker, Call):
+            for function, _, call in calls.get(name, ()):
+                yield from _in(function.name, call.args[params.index(value)], path)
+        elif isinstance(maker, Call):
             callee = self.module.functions[maker.function]
-            returned = callee.returned[maker.results.index(value)]
-            return [(callee.name, arg) for arg in names((returned,))]
-        given = [(name, arg) for arg in names(maker.args)]
-        return given if moves(maker) or maker.op in SUMMING or (maker.op in SCALING and len(given) == 1) else []
+            yield from _in(callee.name, callee.returned[maker.results.index(value)], path)
+        elif maker.op == "UnpackTuple":
+            yield from _in(name, maker.args[0], (maker.results.index(value), *path))
+        elif maker.op == "MakeTuple":
+            yield from _in(name, maker.args, path)
+        elif carries(maker):
+            for arg in moved(maker):
+                yield from _in(name, arg, path)
+        elif written := _written(maker, value):  # a product that is added to the sum so far
+            yield from _in(name, written, path)
+
+
+_Item = tuple[Place, tuple[int, ...]]
+"""A value, and the way to an item of it; without a way all of it."""
+
+
+def _in(function: str, arg: Arg, path: tuple[int, ...]) -> Iterator[_Item]:
+    while isinstance(arg, tuple) and path:
+        arg, path = arg[path[0]], path[1:]
+    yield from (((function, name), path) for name in names((arg,)))
+
+
+def _given_back(module: Module, entry: Function) -> Iterator[str]:
+    """What a function returns of a backward pass."""
+    for name in names(entry.returned):
+        made = maker(entry, name)
+        if isinstance(made, (Apply, Call)):
+            callee = module.functions[made.function].facts.phase if isinstance(made, Call) else ""
+            if (made.facts.phase or callee) in ("backward", "weight"):
+                yield name
 
 
 def _kinds(arg: Arg, rho: Mapping[str, str | None]) -> set[str | None]:
@@ -160,11 +197,10 @@ def _joined(kinds: Collection[str | None]) -> str | None:
     return next(iter(kinds), None) if len(kinds) < 2 else ACTIVATIONS
 
 
-def _moved(statement: Apply) -> tuple[Arg, ...]:
-    """The operands that the results are, or are written to."""
-    if OPS[statement.op].family == "cache":
-        return statement.args[:1]
-    return statement.args if moves(statement) else ()
+def moved(statement: Apply) -> tuple[Arg, ...]:
+    """The operands that the results may be, or are written to."""
+    op = OPS[statement.op]
+    return statement.args[:1] if op.family == "cache" or op.view == "first" else statement.args
 
 
 def moves(statement: Apply) -> bool:
@@ -173,8 +209,28 @@ def moves(statement: Apply) -> bool:
     return bool(op.view) or op.communication is not None or op.family == "offload" or op.name in MOVING
 
 
-def _updates(statement: Apply) -> bool:
-    return OPS[statement.op].family == "optimizer" and statement.op != "MovingAverage"
+def carries(statement: Apply) -> bool:
+    """Whether a gradient that a statement gives is what it takes, elsewhere, in another form, added up, or scaled."""
+    scales = statement.op in SCALING and len([*names(statement.args)]) == 1
+    return moves(statement) or statement.op in SUMMING or scales
+
+
+def updates(statement: Apply) -> bool:
+    """Whether a statement takes a gradient and updates a parameter with it."""
+    return OPS[statement.op].family == "optimizer" and statement.op not in ("MovingAverage", "Assign")
+
+
+def _written(statement: Apply, value: str) -> tuple[Arg, ...]:
+    """The operand in whose memory a result is written; none if there is none."""
+    inplace = OPS[statement.op].inplace
+    place = inplace.get(statement.results.index(value)) if inplace != "each" else None
+    return statement.args[place : place + 1] if place is not None else ()
+
+
+def in_place(statement: Apply) -> Mapping[int, int]:
+    """By result of an update: the operand in whose memory it is written; empty for other ops."""
+    op = OPS[statement.op]
+    return op.inplace if op.family == "optimizer" and op.inplace != "each" else {}
 
 
 def _updated(statement: Apply, name: str) -> str:

@@ -7,9 +7,11 @@ Programs that transforms write state their facts. Of others, as written by hand,
   that has either is forward.
 - *microbatch*. A `Split` in the entry function cuts a `{batch}` parameter into parts, and some device works on several
   of them: what depends on one part alone is of that microbatch.
-- *of*. What updates a parameter, or moves it, belongs to it.
+- *of*. What updates a parameter, or copies it, belongs to it, and so do its gradients, where they are computed, cast,
+  added up and sent (`owners`).
 
-Each kind is found here alone, where the program states none of it: readers look facts up.
+Phases and microbatches are found where the program states none, parameters of each statement that states none: readers
+look facts up.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from distir.analysis.checking import analysed
+from distir.analysis.kinds import ValueKinds
+from distir.analysis.owners import Owner, Owners, passed
 from distir.ir import NO_FACTS, Apply, Arg, Call, Facts, Function, Module, Return, Statement, names, types
 from distir.ir.calls import callees_first
-from distir.ir.rewrite import facts_of, stated_with
-from distir.ops import type_of
+from distir.ir.rewrite import facts_of, mapped, stated_with
+from distir.ops import OPS, type_of
 from distir.ops.purpose import is_gradient, is_update, op_of
 
 PHASES = ("forward", "backward", "optimizer")
@@ -30,18 +34,19 @@ PHASES = ("forward", "backward", "optimizer")
 
 FORWARD, BACKWARD, OPTIMIZER = range(3)
 
-MOVING = frozenset(("Cast", "Send", "Identity"))
-"""Ops whose result is their operand, elsewhere or in another element type."""
-
 
 def with_facts(module: Module, entry: Function) -> Module:
     """The module with the facts that it lacks, as far as they follow. `entry`: the function that is run."""
-    module, stated = with_phases(module, entry), set(_stated(module))
-    if "microbatch" not in stated:
+    return _known(module, entry)[0]
+
+
+@lru_cache(maxsize=4)
+def _known(module: Module, entry: Function) -> tuple[Module, Owners]:
+    module = with_phases(module, entry)
+    if "microbatch" not in _stated(module):
         module = _with_microbatches(module, module.functions[entry.name])
-    if "of" not in stated:
-        module = module.replacing(_with_parameters(module.functions[entry.name]))
-    return module
+    owners = Owners(ValueKinds(module, module.functions[entry.name]))
+    return Module(_with_parameters(function, owners) for function in module), owners
 
 
 def without_facts(module: Module) -> Module:
@@ -56,6 +61,17 @@ def without_facts(module: Module) -> Module:
     )
 
 
+def with_parameters_named(function: Function, instead: Mapping[str, str]) -> Function:
+    """The function, which states other names, or none, of parameters that are not its own."""
+    own = {param.name for param in function.params}
+
+    def named(statement: Statement) -> Statement:
+        of = facts_of(statement).of
+        return _with(statement, of=instead[of]) if of in instead and of not in own else statement
+
+    return mapped(function, named)
+
+
 def with_phases(module: Module, entry: Function) -> Module:
     """The module of a training step with its phases; unchanged where it states some, or has none."""
     return module if "phase" in _stated(module) else _Phases(module, entry.name).written()
@@ -65,18 +81,25 @@ class Provenance:
     """The facts of each statement of a program, by the calls that lead to it."""
 
     def __init__(self, module: Module, entry: Function) -> None:
-        self._module = _known(module, entry)
-        self.entry = _entered(self._module.functions[entry.name], NO_FACTS)
+        self._module, self._owners = _known(module, entry)
+        self.entry = _entered(self._module.functions[entry.name], NO_FACTS, {})
 
     def called(self, context: Context, index: int) -> Context:
         """The function that a statement calls, as it is called there."""
         statement = context.function.body[index]
         assert isinstance(statement, Call)
-        return _entered(self._module.functions[statement.function], self.facts(context, index))
+        callee = self._module.functions[statement.function]
+        given = zip(callee.params, statement.args, strict=True)
+        of = {p.name: passed(self._owners.value(context.function.name, arg), context.of) for p, arg in given}
+        return _entered(callee, self.facts(context, index), of)
 
     def facts(self, context: Context, index: int) -> Facts:
-        """The facts of a statement."""
-        return facts_of(context.function.body[index]).within(context.facts)
+        """The facts of a statement, which name parameters of the entry function."""
+        statement = context.function.body[index]
+        found = facts_of(statement)
+        if found.of in context.of:
+            found = replace(found, of=self._owners.of(context.function.name, statement, context.of))
+        return found.within(context.facts)
 
     def of_entry(self) -> list[Facts]:
         """By statement of the entry function: its facts, and of a call those of all that it runs."""
@@ -86,24 +109,22 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A call of a function. `facts`: those of all that it runs."""
+    """A call of a function. `facts`: those of all that it runs; `of`: by parameter, what is passed for it."""
 
     function: Function
     facts: Facts
+    of: Mapping[str, Owner]
 
 
-def _entered(function: Function, outer: Facts) -> Context:
-    return Context(function, function.facts.within(outer))
-
-
-_known = lru_cache(maxsize=4)(with_facts)
+def _entered(function: Function, outer: Facts, of: Mapping[str, Owner]) -> Context:
+    return Context(function, function.facts.within(outer), of)
 
 
 def _stated(module: Module) -> Iterator[str]:
     """The kinds of facts that a module states."""
     for function in module:
         for facts in {function.facts, *map(facts_of, function.body)}:
-            yield from (name for name in ("phase", "microbatch", "of") if getattr(facts, name))
+            yield from (name for name in ("phase", "microbatch") if getattr(facts, name))
 
 
 def _with(statement: Statement, **facts: object) -> Statement:
@@ -319,14 +340,11 @@ def _union(parts: Mapping[str, int], used: Iterable[str]) -> int:
 # Parameters that statements belong to.
 
 
-def _with_parameters(entry: Function) -> Function:
-    of = {param.name: param.name for param in entry.params if "param" in param.roles}
-    body: list[Statement] = []
-    for statement in entry.body:
-        first = statement.args[0] if isinstance(statement, Apply) and statement.args else None
-        keeps = is_update(statement) or (isinstance(statement, Apply) and statement.op in MOVING)
-        if keeps and isinstance(statement, Apply) and isinstance(first, str) and first in of:
-            of |= dict.fromkeys(statement.results, of[first])
-            statement = _with(statement, of=of[first])
-        body.append(statement)
-    return replace(entry, body=tuple(body))
+def _with_parameters(function: Function, owners: Owners) -> Function:
+    def stated(statement: Statement) -> Statement:
+        if not isinstance(statement, Apply) or statement.facts.of or OPS[statement.op].view:
+            return statement
+        of = owners.of(function.name, statement)
+        return _with(statement, of=of) if of else statement
+
+    return mapped(function, stated)

@@ -86,8 +86,8 @@ def _with_facts(syntax: Syntax) -> Syntax:
     from distir.analysis.provenance import with_facts
 
     entry = syntax.module.entry()
-    if entry is None or len(syntax.functions) != len(syntax.module.functions):  # two of a name are no program
-        return syntax
+    if entry is None or len({f.function.name for f in syntax.functions}) != len(syntax.functions):
+        return syntax  # two of a name are no program
     stated = with_facts(syntax.module, entry).functions
     return replace(syntax, functions=tuple(replace(f, function=stated[f.function.name]) for f in syntax.functions))
 

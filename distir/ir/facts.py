@@ -79,7 +79,7 @@ FACTS: Final[Mapping[str, str]] = {
     "stage": "the stage of a pipeline, counted from 1",
     "microbatch": "the microbatch, counted from 1; in a function that is called for one, counted on from that",
     "layer": "the layer, counted from 1; in a function that is called for one, counted on from that",
-    "of": "the parameter that a gradient, an update, or a gathered copy belongs to",
+    "of": "the parameter, of the function or of the entry, that a gradient, an update, or a gathered copy belongs to",
 }
 """By name of a fact, what it says. The phase is written as its word alone."""
 

@@ -15,6 +15,7 @@ from distir.ir import types
 from distir.ir.builder import FunctionBuilder
 from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Literal, Statement, names, operands, results
 from distir.ir.dataflow import uses
+from distir.ir.facts import Facts
 from distir.ir.rewrite import facts_of, shared, stated_with
 from distir.ir.types import HOST, TensorType, Type
 
@@ -77,7 +78,8 @@ class Windows:
         mentions = [*zip(*map(self._inputs, self.starts), strict=True)]
         columns = [*dict.fromkeys(mentions)]  # what is one value in every run is one parameter
         given = sorted(set[tuple[int, int]]().union(*map(self._outputs, self.starts)))
-        inside, around = shared([[*map(facts_of, self.at(start))] for start in self.starts])
+        firsts = ({column[row]: column[0] for column in columns} for row in range(len(self.starts)))
+        inside, around = shared([self._facts(start, first) for start, first in zip(self.starts, firsts, strict=True)])
         used, calls = uses(self.function), dict[int, Statement]()
         for row, start in enumerate(self.starts):
             made = (results(self.function.body[start + i])[k] for i, k in given)
@@ -88,6 +90,11 @@ class Windows:
         first = [*map(stated_with, self.at(self.starts[0]), inside)]
         block = _block(FunctionBuilder(name), first, mentions, given, stated, short)
         return replace(self.function, body=body), block
+
+    def _facts(self, start: int, first: Mapping[str, str]) -> list[Facts]:
+        """The facts of a run; `first`: by value from outside, that of the first run in its place."""
+        stated = map(facts_of, self.at(start))
+        return [replace(facts, of=first.get(facts.of, facts.of)) if facts.of else facts for facts in stated]
 
     def _inputs(self, start: int) -> list[str]:
         """The operands of a run that come from outside, with repetitions."""
@@ -131,6 +138,7 @@ def _block(
         )
         for column in dict.fromkeys(mentions)
     }
+    parameters = {column[0]: name for column, name in params.items()}
     own = {name: f.fresh(short((name,))) if short else name for name in inside}
     # Operands that are one value in the first run may be different values in another.
     passed = iter([params[column] for column in mentions])
@@ -144,7 +152,9 @@ def _block(
         made = (own.get(n) or (f.fresh("unused") if (i, k) in given else n) for k, n in enumerate(results(statement)))
         if isinstance(statement, (Apply, Call)):  # claims hold for one run; what is inferred holds for all
             args = tuple(map(renamed, statement.args))
-            f.body.append(replace(statement, results=tuple(made), args=args, claims=()))
+            facts = statement.facts
+            facts = replace(facts, of=parameters.get(facts.of, facts.of)) if facts.of else facts
+            f.body.append(replace(statement, results=tuple(made), args=args, claims=(), facts=facts))
     return f.returns(*(results(f.body[i])[k] for i, k in given))
 
 

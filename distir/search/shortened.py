@@ -4,7 +4,8 @@ Layers are calls of one function in the entry, of which each continues what the 
 them, what they carry on passes them by, and whatever depends on their other results (their backward passes, the updates
 of their weights) is left out, too. Where layers are alike, what the whole program does is that of the shortest one, and
 as often as layers are missing what one layer more adds to it. So `parts` gives programs with factors; that the
-statements of the entry add up to those of the whole is checked.
+statements of the entry add up to those of the whole is checked. That a layer can be left out is a matter of how calls
+are wired; which layer a call is of (`layer`) does not say it.
 """
 
 from __future__ import annotations

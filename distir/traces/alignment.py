@@ -4,7 +4,8 @@ A piece matches a statement if its name is torch's name for the statement's op, 
 the same pattern of communication. Matches are made in three passes: equal phase and size, in order; equal size in any
 phase; similar sizes, in order. Where the two sides have different numbers of candidates, a sequence alignment keeps the
 order and prefers equal names of modules and functions, and similar positions in the step. Unmatched pieces and
-statements are counted. Times are in seconds.
+statements are counted. Times are in seconds. Phases are looked up; the rest is asked of ops and sizes, as traces
+have no facts.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,8 @@ class BackwardPass:
     builder: FunctionBuilder
     active: set[str]
     uses: dict[str, int]
+    weight: Callable[[str], str]
+    """The parameter of the function of which a value is a copy; empty if it is of none that is a weight."""
     phase: str = ""
     """What its statements state; nothing where their function does."""
     contributions: dict[str, list[Arg]] = field(default_factory=dict[str, list[Arg]])
@@ -43,8 +45,10 @@ class BackwardPass:
             for name in statement.results:
                 if name != DISCARD:
                     lasting.setdefault(name, self.builder.fresh(statement.op.lower()))
+        of = {str(gradient): self.weight(arg) for arg, gradient in pairs if isinstance(arg, str)}
         for statement in statements:
-            made = replace(statement, stream=stream, facts=self.builder.facts)
+            weight = next((of[name] for name in statement.results if of.get(name)), "")
+            made = replace(statement, stream=stream, facts=replace(self.builder.facts, of=weight))
             self.builder.body.append(with_names(made, lasting))
         for name, last in lasting.items():
             tape.values[last] = tape.values.pop(name)

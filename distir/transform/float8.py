@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, State
+from distir.analysis.kinds import WEIGHTS, ValueKinds
+from distir.analysis.provenance import with_parameters_named
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -153,16 +155,12 @@ def fp8(
 
 
 def _weights(analysis: Analysis, entry: Function) -> dict[str, tuple[set[str], State]]:
-    """By callee: those of its values that are weights in every call, and its state."""
-    states = {i.function.name: i.state for i in first_instances(analysis, entry)}
-    found = {entry.name: {p.name for p in entry.params if "param" in p.roles}}
-    for caller in reversed([*callees_first(analysis.module)]):
-        for statement in caller.body if caller.name in found else ():
-            if isinstance(statement, Call):
-                pairs = zip(analysis.module.functions[statement.function].params, statement.args, strict=True)
-                given = {p.name for p, arg in pairs if isinstance(arg, str) and arg in found[caller.name]}
-                found[statement.function] = given & found.get(statement.function, given)
-    return {name: (own, states[name]) for name, own in found.items()}
+    """By function that is run: those of its parameters that are weights in every call, and its state."""
+    kinds, run = ValueKinds(analysis.module, entry), first_instances(analysis, entry)
+    functions = ((instance.function, instance.state) for instance in run)
+    return {
+        f.name: ({p.name for p in f.params if kinds.of(f.name, p.name) == WEIGHTS}, state) for f, state in functions
+    }
 
 
 def _products(function: Function, weights: set[str], experts: bool) -> Iterator[int]:
@@ -316,7 +314,8 @@ class _Changes:
             params += [Param(name, t) for name, t in zip(pair, _types(weight.type, taken.block), strict=True)]
         gone = frozenset(taken.param for taken in self.taken if not edit.users(function.params[taken.param].name))
         kept = (p for number, p in enumerate(params) if number not in gone)
-        changed = edit.done(params=(*kept, *self.histories))
+        copies = {name: pair[0] for (name, _), pair in self.quantised.items()}
+        changed = with_parameters_named(edit.done(params=(*kept, *self.histories)), copies)
         return _Made(changed, tuple(self.taken), gone, 0 if self.is_entry else self.slots)
 
     def _with_history(self, hint: str, slots: int, expected: str) -> Statement:

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 from distir.analysis import Analysis, State
+from distir.analysis.kinds import WEIGHTS, ValueKinds
+from distir.analysis.owners import Owners
+from distir.analysis.provenance import with_parameters_named
 from distir.analysis.size import refuse_beyond
 from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -124,6 +127,8 @@ class Differentiation:
         values = "values inside of calls that may have to be returned for the backward pass"
         refuse_beyond(inside, MOST_RETURNED, function.name, "gradients are found of programs with", of=values)
         state = self._own[function.name]
+        module = Module(function if f.name == function.name else f for f in self.module)
+        self._owners = Owners(ValueKinds(module, function))
         back = self._pass(function, state, builder, wanted)
         back.phase = BACKWARD
         self.kept.names_with(function.name, builder)
@@ -147,7 +152,13 @@ class Differentiation:
                 active.update(n for n in results(statement) if n and is_differentiable(type_of(state[n])))
             for name in held:
                 uses[name] = uses.get(name, 0) + 1
-        return BackwardPass(function, state, builder, active, uses)
+
+        def weight(name: str) -> str:
+            is_weight = self._owners.kinds.of(function.name, name) == WEIGHTS
+            owner = self._owners.value(function.name, name) if is_weight else ""
+            return owner if isinstance(owner, str) and " " not in owner else ""
+
+        return BackwardPass(function, state, builder, active, uses, weight)
 
     def _go_back(self, back: BackwardPass, seeds: Mapping[str, Arg]) -> Deep[Tape]:
         own = self._own.get(back.function.name)
@@ -296,6 +307,7 @@ class Differentiation:
         if known is None:
             facts = replace(function.facts, phase=BACKWARD)
             known = Function(self._functions.fresh(f"{function.name}Grad"), params, whole, facts=facts)
+            known = with_parameters_named(known, {p.name: "" for p in function.params})
             self._bodies[function.name, params, whole] = known
             self._written.setdefault(function.name, []).append(known)
         return known.name, tuple(needs), tuple(seeds)

@@ -16,6 +16,7 @@ from distir.ir import (
     Broken,
     Call,
     Claims,
+    Facts,
     Function,
     Module,
     Return,
@@ -71,18 +72,20 @@ def without_calls(module: Module) -> Module:
 def _inlined(module: Module, chosen: set[str], function: Function) -> Function:
     if chosen.isdisjoint(callees(function)):
         return function
-    inlining, instead = _Inlining(module, chosen, namer(function)), dict[str, Arg]()
+    inlining, instead = _Inlining(module, chosen, function, namer(function)), dict[str, Arg]()
     for statement in function.body:
         finish(inlining.write(with_operands(statement, instead), instead))
     return replace(function, body=tuple(inlining.body))
 
 
-def inlined_call(module: Module, call: Call, builder: FunctionBuilder) -> tuple[list[Statement], dict[str, Arg]]:
+def inlined_call(
+    module: Module, function: Function, call: Call, builder: FunctionBuilder
+) -> tuple[list[Statement], dict[str, Arg]]:
     """The callee's body in place of a call, and a substitution for those results that are other values of the caller.
 
-    `builder` holds the names in use. Calls in the body stay calls.
+    `function` is the caller. `builder` holds the names in use. Calls in the body stay calls.
     """
-    inlining = _Inlining(module, set(), builder)
+    inlining = _Inlining(module, set(), function, builder)
     instead: dict[str, Arg] = {}
     finish(inlining.write_out(call, instead))
     return inlining.body, instead
@@ -91,9 +94,10 @@ def inlined_call(module: Module, call: Call, builder: FunctionBuilder) -> tuple[
 class _Inlining:
     """Writes one function with its chosen calls inlined, recursively."""
 
-    def __init__(self, module: Module, chosen: set[str], builder: FunctionBuilder) -> None:
+    def __init__(self, module: Module, chosen: set[str], function: Function, builder: FunctionBuilder) -> None:
         self.module, self.chosen, self.builder = module, chosen, builder
         self.body: list[Statement] = []
+        self._params = {p.name for p in function.params}
 
     def write(self, statement: Statement, instead: dict[str, Arg]) -> Deep[None]:
         """Append a statement, renamed. `instead` receives the values that replace results of an inlined call."""
@@ -101,6 +105,11 @@ class _Inlining:
             yield self.write_out(statement, instead)
         else:
             self.body.append(statement)
+
+    def _passed(self, facts: Facts, passed: Mapping[str, Arg]) -> Facts:
+        """The facts of a callee's statement in the caller: of a parameter, where one is passed for the callee's."""
+        of = passed.get(facts.of, facts.of)
+        return facts if of == facts.of else replace(facts, of=of if of in self._params else "")
 
     def write_out(self, call: Call, instead: dict[str, Arg]) -> Deep[None]:
         """Append the callee's body. `instead` receives the values that replace results of the call."""
@@ -113,12 +122,12 @@ class _Inlining:
                 renamed[param.name] = made = self.builder.fresh(param.name)
                 self.body.append(Apply((made,), "MakeTuple", arg))
         given: dict[str, str] = {}
-        stated: dict[str, Type] = {}
+        claimed: dict[str, Type] = {}
         for name, arg, claim in zip(call.results, callee.returned, call.claims or cycle((None,)), strict=False):
             if isinstance(arg, str) and name != DISCARD and arg not in renamed:
                 given.setdefault(arg, name)
                 if claim is not None:
-                    stated[arg] = types.meet(stated.get(arg, UNKNOWN), claim) or claim
+                    claimed[arg] = types.meet(claimed.get(arg, UNKNOWN), claim) or claim
         for statement in callee.body:
             if isinstance(statement, (Return, Broken)):
                 continue
@@ -126,9 +135,10 @@ class _Inlining:
             assert isinstance(inner, (Apply, Call))
             named = tuple(name and (given.get(name) or self.builder.fresh(name)) for name in inner.results)
             renamed.update((name, own) for name, own in zip(inner.results, named, strict=True) if name != DISCARD)
-            claims = _stated_too(_kept_claims(inner.claims), inner.results, stated)
+            claims = _stated_too(_kept_claims(inner.claims), inner.results, claimed)
             others: dict[str, Arg] = {}
-            own = replace(with_results(inner, named), claims=claims, facts=inner.facts.within(facts))
+            stated = self._passed(inner.facts, renamed).within(facts)
+            own = replace(with_results(inner, named), claims=claims, facts=stated)
             (written,) = on_stream(call.stream, [own])
             yield from self.write(written, others)
             renamed.update((n, others[own]) for n, own in zip(inner.results, named, strict=True) if own in others)

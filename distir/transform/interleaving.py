@@ -42,7 +42,7 @@ def interleaved_calls(
         for call in run:
             given = with_operands(call, instead)
             assert isinstance(given, Call)
-            column, replaced = inlined_call(module, given, builder)
+            column, replaced = inlined_call(module, function, given, builder)
             columns.append(column)
             instead |= replaced
         rows = chain.from_iterable(zip_longest(*columns))

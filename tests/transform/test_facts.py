@@ -6,7 +6,12 @@ import pytest
 from declared_chains import MODELS
 
 import distir
-from distir.analysis.provenance import without_facts
+from distir.analysis.kinds import WEIGHTS, ValueKinds
+from distir.analysis.provenance import Provenance, with_facts, without_facts
+from distir.ir import Apply, Call
+from distir.ir.rewrite import facts_of
+from distir.ops import OPS
+from distir.ops.purpose import is_update
 from distir.simulate.trace import placing_of
 from distir.transform import transform
 
@@ -62,6 +67,49 @@ def works(module):
     return found, unstated
 
 
+def not_there(module):
+    """The parameters that are stated, and that neither the statement's function nor the entry function has."""
+    entry = {param.name for param in module.entry().params}
+    return [
+        (function.name, facts_of(statement).of)
+        for function in module
+        for statement in function.body
+        if facts_of(statement).of not in {"", *entry, *(param.name for param in function.params)}
+    ]
+
+
+def of_no_parameter(module):
+    """The updates, gathered weights and gradients, however they are called, of which no parameter is known.
+
+    The half of a backward pass that computes gradients of weights alone does not take these, so not all are known there.
+    """
+    entry, kinds = module.entry(), ValueKinds(module, module.entry())
+    provenance, found, seen = Provenance(module, entry), [], set()
+    waiting = [provenance.entry]
+    while waiting:
+        context = waiting.pop()
+        function = context.function
+        key = function.name, str(context.of)
+        if key in seen:
+            continue
+        seen.add(key)
+        for index, statement in enumerate(function.body):
+            if isinstance(statement, Call):
+                waiting.append(provenance.called(context, index))
+            elif isinstance(statement, Apply) and not OPS[statement.op].view:
+                made = [name for name in statement.results if name]
+                gathers = OPS[statement.op].communication is not None
+                belongs = any(
+                    kinds.is_gradient(function.name, name) or (gathers and kinds.of(function.name, name) == WEIGHTS)
+                    for name in made
+                )
+                facts = provenance.facts(context, index)
+                known = facts.phase == "weight" or facts.of in {param.name for param in entry.params}
+                if (belongs or is_update(statement)) and not known:
+                    found.append((function.name, statement, facts))
+    return found
+
+
 def trained(model, optimizer="adamw"):
     return transform(MODELS[model](), "grad", f"optimizer={optimizer}", "precision=mixed")
 
@@ -81,12 +129,25 @@ def test_what_is_done_in_each_phase_of_each_layer_stays(model, plan):
     had, _ = works(before)
     has, unstated = works(after)
     assert not unstated[:3]
+    assert not not_there(after)[:3]
+    assert not of_no_parameter(after)[:3]
     share = min(sum(has.values()) / sum(had.values()), 1)  # of devices that represent others
     again = sum(has.values()) > sum(had.values()) * (1 + 1e-9)
     for key in had | has:
         expected = had[key] * share
         # rows of experts are rounded up, on each device
         assert has[key] >= expected * (1 - 1e-9) if again else has[key] == pytest.approx(expected, rel=0.03), key
+
+
+@pytest.mark.parametrize("plan", ["layers", "accumulate", "inline"])
+def test_which_parameter_is_meant_follows_where_nothing_is_stated(plan):
+    """Of what copies, casts, sends and adds up, and of gradients that lead to an update."""
+    stated = transform(trained("llama"), *PLANS[plan])
+    bare = without_facts(stated)
+    assert bare != stated
+    found = [with_facts(module, module.entry()).entry().body for module in (stated, bare)]
+    differ = [(a, b) for a, b in zip(*found, strict=True) if facts_of(b).of not in ("", facts_of(a).of)]
+    assert not differ[:3]
 
 
 @pytest.mark.parametrize("kind", ["weights", "gradients", "passes", "transfers"])

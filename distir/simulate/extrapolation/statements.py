@@ -1,6 +1,7 @@
 """The statements of a pipeline and of its rounds: which microbatch each works on, and which ones combine several.
 
-By data flow alone: the parts of the batch are numbered, and what depends on one of them is of that microbatch.
+By data flow alone: the parts of the batch are numbered, and what depends on one of them is of that microbatch. Facts
+say which one a statement is stated to be of, not that nothing else mixes values of several.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The parts of a transformer layer that can be recomputed by name, as with Megatron Core's `recompute_modules`.
 
-Parts are recognised by the ops of the layer's function, not by names. Terms and extents are those of
+Parts are recognised by the ops of the layer's function, not by names: what is recomputed is a matter of what ops
+compute, of which facts say nothing. Terms and extents are those of
 `recompute_modules` in megatron/core/transformer/transformer_config.py (core 0.16), but for two: `context` is a name of
 praxis (layers/checkpoint_policy.py), and `gates` what hand-fused kernels recompute.
 """

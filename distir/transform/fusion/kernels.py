@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from distir.ir import (
     DISCARD,
@@ -56,7 +56,9 @@ class Kernels:
         claimed = {n: c for s in body if isinstance(s, Apply) for n, c in zip(s.results, s.claims, strict=False)}
         claims: tuple[Type | None, ...] = tuple(claimed.get(name) for name in given)
         stated = claims if any(claims) else ()
-        return Call(tuple(given), kernel.name, tuple(taken), stated, group.stream, common(map(facts_of, body)))
+        facts, of = common(map(facts_of, body)), {facts_of(s).of for s in body} - {""}
+        facts = replace(facts, of=of.pop() if len(of) == 1 else "")
+        return Call(tuple(given), kernel.name, tuple(taken), stated, group.stream, facts)
 
 
 def _form(body: Sequence[Statement], taken: Sequence[str], given: Sequence[str]) -> object:

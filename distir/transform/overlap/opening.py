@@ -2,7 +2,7 @@
 
 A stage's backward pass is a function, and several passes may be a `round`; a statement can be issued between two layers
 only if their calls are inlined. Adjacent calls of one function on several devices are interleaved, so that each device
-reaches its layers when its peers do.
+reaches its layers when its peers do. Which call gives an item is a matter of data flow, of which facts say nothing.
 """
 
 from __future__ import annotations

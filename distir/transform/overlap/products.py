@@ -18,15 +18,13 @@ from distir.analysis import Instance, State, check
 from distir.cost import Hardware, load, show_seconds
 from distir.diagnostics import ProgramError
 from distir.diagnostics.codes.simulation import UNBOUND
-from distir.ir import Apply, Call, Function, Module, Statement, TensorType, names, types
+from distir.ir import Apply, Call, Function, Module, Statement, TensorType, types
 from distir.ir.calls import reachable
 from distir.ir.dataflow import definitions
 from distir.ops import Value, type_of
 from distir.simulate import BindError, arguments, plan
-from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.cutting import (
-    GATHERS,
     Cut,
     cut_at,
     group_size,
@@ -37,7 +35,7 @@ from distir.transform.overlap.cutting import (
 )
 from distir.transform.overlap.gradients import gradient_sums
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
-from distir.transform.overlap.weights import held_weights
+from distir.transform.overlap.weights import gathers_of_weights
 from distir.transform.steps import StepError
 
 STREAM = "tensor"
@@ -134,14 +132,11 @@ class _Overlapping:
     @cached_property
     def of_replicas(self) -> dict[str, frozenset[str]]:
         """By function: the first results of collectives of data parallelism, with or without ZeRO."""
-        states, found = checked(self.module).states, dict[str, frozenset[str]]()
-        for name, weights in held_weights(self.module, self.entry).items():
-            function = self.module.functions[name]
-            places = set(gradient_sums(self.module, function, states[name]))
-            gathers = ((i, s) for i, s in enumerate(function.body) if isinstance(s, Apply) and s.op in GATHERS)
-            places |= {index for index, s in gathers if weights.issuperset(names(s.args))}
-            found[name] = frozenset(_first(function, index) for index in places)
-        return found
+        sums, gathers = gradient_sums(self.module), gathers_of_weights(self.module)
+        return {
+            f.name: frozenset(_first(f, index) for index in (*sums[f.name], *gathers.get(f.name, ())))
+            for f in self.module
+        }
 
     def improve(self, name: str, instances: Sequence[_Reached]) -> None:
         """Move the collectives of one function onto the stream, cut where that is faster; skip those without a gain."""

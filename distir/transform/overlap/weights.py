@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from distir.analysis.kinds import WEIGHTS, ValueKinds
 from distir.ir import (
     HOST,
     NO_FACTS,
@@ -57,11 +58,13 @@ def weights(module: Module, *, prefetch: int = 1, behind_sums: bool = False) -> 
     """
     if prefetch < 0:
         raise StepError(f"`prefetch` expected 0 layers or more, found {prefetch}")
-    entry, states = entry_of(module), checked(module).states
-    held = held_weights(module, entry)
+    places, kinds = gathers_of_weights(module), ValueKinds(module, entry_of(module))
     of_backward = {f.name for f in module if f.facts.phase in ("backward", "weight")}
     backward = of_backward if behind_sums else set[str]()
-    gathers = {name: _Gathers(module.functions[name], states[name], of, backward) for name, of in held.items()}
+    gathers = {
+        name: _Gathers(module.functions[name], checked(module).states[name], own, kinds, backward)
+        for name, own in places.items()
+    }
     found = {name: of for name, of in gathers.items() if of.layers}
     if not found:
         raise Inapplicable("no weight is gathered before its use; apply `zero=3` first")
@@ -74,57 +77,18 @@ def weights(module: Module, *, prefetch: int = 1, behind_sums: bool = False) -> 
     return Overlapped(Module(changed.get(f.name, f) for f in module), done)
 
 
-Items = tuple[bool, ...]
-"""Which items of a tuple are weights."""
+def gathers_of_weights(module: Module) -> dict[str, list[int]]:
+    """By function that has any: the statements that gather a weight for its use, not behind its update."""
+    kinds = ValueKinds(module, entry_of(module))
 
+    def gathers(function: Function, statement: Statement) -> bool:
+        if not isinstance(statement, Apply) or statement.op not in GATHERS or not statement.args:
+            return False
+        phase = statement.facts.phase or function.facts.phase
+        return phase != "optimizer" and all(kinds.of(function.name, n) == WEIGHTS for n in names(statement.args))
 
-def held_weights(module: Module, entry: Function) -> dict[str, set[str]]:
-    """By callee of the entry function: the values, and items of tuples, that are weights as they are held.
-
-    Including casts of weights to fewer bits.
-    """
-    found: dict[str, set[str]] = {}
-    seen: set[tuple[str, tuple[tuple[str, Items], ...]]] = set()
-    waiting: list[tuple[str, set[str], dict[str, Items]]] = [
-        (entry.name, {p.name for p in entry.params if "param" in p.roles}, {})
-    ]
-    while waiting:
-        name, weights, packed = waiting.pop()
-        for statement in module.functions[name].body:
-            args = operands(statement)
-            of = tuple([isinstance(arg, str) and arg in weights for arg in args])
-            match statement:
-                case Apply(op="MakeTuple"):
-                    packed[statement.results[0]] = of
-                case Apply(op="UnpackTuple", args=(str(arg),)) if arg in packed:
-                    weights.update(made for made, is_one in zip(statement.results, packed[arg], strict=True) if is_one)
-                case Apply(op="After", args=(str(arg), *_)):
-                    weights.update(statement.results if arg in weights else ())
-                case Apply() if statement.op == "Cast" or _is_view(statement):
-                    weights.update(statement.results if any(of) and weights.issuperset(names(args)) else ())
-                case Call():
-                    params = [p.name for p in module.functions[statement.function].params]
-                    pairs = zip(params, args, strict=True)
-                    given = {p: packed[arg] for p, arg in pairs if isinstance(arg, str) and arg in packed}
-                    key = statement.function, tuple(sorted(given.items()))
-                    if any(map(any, given.values())) and key not in seen:
-                        seen.add(key)
-                        waiting.append((statement.function, set(), given))
-                case _:
-                    pass
-        found.setdefault(name, set()).update(weights - {""})
-    return found
-
-
-def gathers_weights(module: Module, entry: Function) -> bool:
-    """Whether a function gathers weights that it needs, as with ZeRO-3."""
-    return any(
-        isinstance(s, Apply)
-        and s.op in GATHERS
-        and (s.stream == STREAM or (s.args and weights.issuperset(names(s.args))))
-        for name, weights in held_weights(module, entry).items()
-        for s in module.functions[name].body
-    )
+    found = {f.name: [i for i, s in enumerate(f.body) if gathers(f, s)] for f in module}
+    return {name: places for name, places in found.items() if places}
 
 
 @dataclass(slots=True)
@@ -142,13 +106,22 @@ class GatheredLayer:
 
 
 class _Gathers:
-    """The gathers of a function, by the layers that use them; `weights`: the values that are weights, as held.
+    """The gathers of a function that are on no stream yet, by the layers that use them.
 
     `backward`: the functions that are passes of layers whose gathers are behind sums.
     """
 
-    def __init__(self, entry: Function, values: Mapping[str, Value], weights: set[str], backward: set[str]) -> None:
-        self._entry, self._values, self._weights, self._backward = entry, values, weights, backward
+    def __init__(
+        self,
+        entry: Function,
+        values: Mapping[str, Value],
+        gathers: Sequence[int],
+        kinds: ValueKinds,
+        backward: set[str],
+    ) -> None:
+        self._entry, self._values, self._kinds, self._backward = entry, values, kinds, backward
+        of = map(entry.body.__getitem__, gathers)
+        self._gathers = {s for s in of if isinstance(s, Apply) and not s.stream}
         self._made = definitions(entry)
         self._events: dict[tuple[int, int | None], str | None] = {}
         self._computed: dict[int | None, list[tuple[int, str]]] = {}
@@ -171,18 +144,13 @@ class _Gathers:
         statement = self._entry.body[use]
         return isinstance(statement, Call) and statement.function in self._backward
 
-    def _gathers(self, statement: Statement) -> bool:
-        if not isinstance(statement, Apply) or statement.op not in GATHERS or statement.stream:
-            return False
-        return set(names(statement.args)) <= self._weights
-
     def _users(self) -> dict[int, list[int]]:
         """By gather: the statements that compute with its result, through tuples and views, in order."""
         found: dict[int, list[int]] = {}
         given: dict[str, set[int]] = {}
         for index, statement in enumerate(self._entry.body):
             used = set[int]().union(*(given.get(name, ()) for name in names(operands(statement))))
-            if self._gathers(statement):
+            if statement in self._gathers:
                 used.add(index)
             elif not isinstance(statement, Apply) or not _is_view(statement):
                 for gather in used:
@@ -195,8 +163,12 @@ class _Gathers:
         """The statements that use a weight without a gather: a layer on the weight's owner."""
         for index, statement in enumerate(self._entry.body):
             runs = isinstance(statement, Call) or (isinstance(statement, Apply) and _computes(statement))
-            if runs and not self._weights.isdisjoint(names(operands(statement))):
+            if runs and any(map(self._is_weight, names(operands(statement)))):
                 yield index
+
+    def _is_weight(self, name: str) -> bool:
+        is_one = isinstance(type_of(self._values[name]), TensorType)
+        return is_one and self._kinds.of(self._entry.name, name) == WEIGHTS
 
     def _add(self, use: int, gathers: Sequence[int]) -> None:
         """Add a statement with its gathers: to the last layer, if that is the same on other devices."""
@@ -216,7 +188,7 @@ class _Gathers:
     def _alike(self, one: int, other: int) -> bool:
         """Whether two statements are equal up to devices, with only gathers and packing of weights in between."""
         between = self._entry.body[one + 1 : other]
-        if not all(isinstance(s, Apply) and (_is_view(s) or self._gathers(s)) for s in between):
+        if not all(isinstance(s, Apply) and (_is_view(s) or s in self._gathers) for s in between):
             return False
         a, b = self._entry.body[one], self._entry.body[other]
         if isinstance(a, Call) and isinstance(b, Call):
@@ -317,7 +289,7 @@ class _Gathers:
     def _computed_by(self, index: int, device: int | None) -> tuple[str, ...]:
         """The tensors that a statement computes on a device, without views and gathers, and not aside."""
         statement = self._entry.body[index]
-        if not isinstance(statement, (Apply, Call)) or statement.stream or self._gathers(statement):
+        if not isinstance(statement, (Apply, Call)) or statement.stream or statement in self._gathers:
             return ()
         if isinstance(statement, Apply) and _is_view(statement):
             return ()

@@ -95,7 +95,9 @@ class _Folding:
             self.called = dict(zip((p.name for p in function.params), given, strict=True))
             for statement in function.body:
                 if isinstance(statement, Apply):
-                    yield from stating(statement.facts, [*self._ahead(statement), *self._folded(statement)])
+                    facts = replace(statement.facts, of=str(self._arg(statement.facts.of)))
+                    named = replace(statement, facts=facts)
+                    yield from stating(facts, [*self._ahead(named), *self._folded(named)])
             given = [self._arg(arg) for arg in function.returned]
         yield Return(tuple(given))
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Checker, State, check
+from distir.analysis.provenance import with_parameters_named
 from distir.ir import DISCARD, HOST, UNKNOWN, Apply, Arg, Call, Function, Module, Param, Return, Type, names, types
 from distir.ops import OPS, Value, type_of
 from distir.transform.pipeline.microbatches import Held, Share, is_sum
@@ -86,7 +87,9 @@ class Splitter:
         self, whole: Function, role: str, params: tuple[Param, ...], body: tuple[Apply | Call | Return, ...]
     ) -> Function:
         """One half; the halves of a kernel are kernels."""
-        return replace(whole, name=self._fresh(f"{whole.name}_{role}"), params=params, body=body, result_types=None)
+        name = self._fresh(f"{whole.name}_{role}")
+        half = replace(whole, name=name, params=params, body=body, result_types=None)
+        return with_parameters_named(half, {p.name: "" for p in whole.params})
 
     def _halves(self, name: str, waited: tuple[int, ...], left: tuple[int, ...]) -> Halves:
         key = (name, waited, left)

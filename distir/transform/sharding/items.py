@@ -175,12 +175,16 @@ class Expansion:
                 found += [self.on(arg, rank) for rank in range(self.mesh.ranks)]
         return tuple(found)
 
+    def facts(self, facts: Facts, rank: int = 0) -> Facts:
+        """Facts on a device, which name its copy of a parameter."""
+        return replace(facts, of=self._names[facts.of][rank]) if facts.of in self._names else facts
+
     def write(self, item: Item) -> None:
         """Append an item's statements."""
         start = len(self.body)
         self._write(item)
         if not isinstance(item, Each):
-            state_since(self.body, start, item.facts)
+            state_since(self.body, start, self.facts(item.facts))
 
     def _write(self, item: Item) -> None:
         match item:
@@ -270,11 +274,12 @@ class Expansion:
         moves = bool(attrs) and names_device(statement)
         for rank, (results, args) in enumerate(islice(rows, 1 if single else None)):
             claims = self._claims(statement.claims, rank) if statement.claims else ()
+            facts = self.facts(statement.facts, rank)
             if isinstance(statement, Call):
-                self.body.append(Call(results, statement.function, args, claims, statement.stream, statement.facts))
+                self.body.append(Call(results, statement.function, args, claims, statement.stream, facts))
             else:
                 own = self._moved(statement.op, attrs, rank) if moves else attrs
-                self.body.append(Apply(results, statement.op, args, own, claims, statement.stream, statement.facts))
+                self.body.append(Apply(results, statement.op, args, own, claims, statement.stream, facts))
 
     def _columns(self, args: Sequence[Arg], made: bool = False) -> Iterable[tuple[Any, ...]]:
         """Arguments, or results, by device.

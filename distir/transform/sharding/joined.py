@@ -2,6 +2,7 @@
 
 A gradient is summed over the devices of context or expert parallelism, and over replicas. One all-reduce over all of
 them moves less data than two, and optimizer state is then replicated over all of them, so that ZeRO can partition it.
+What is summed twice is a matter of operands, whatever it is of: so facts are not asked.
 """
 
 from __future__ import annotations

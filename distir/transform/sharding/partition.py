@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from distir.analysis import Analysis
+from distir.analysis.provenance import with_parameters_named
 from distir.ir import Apply, Arg, Call, Function, Module, Param, Return, Statement, Type, types
 from distir.ir.deep import Deep, finish
 from distir.ir.rewrite import mapped
@@ -131,6 +132,8 @@ class Partition:
             replace(p, type=part_of(p.type, s, self.mesh.size)) for p, s in zip(function.params, states, strict=True)
         )
         written, expansion = self._expanded(function.name, params, body, returned)
+        copies = {p.name: expansion.names(p.name)[0] for p in function.params}
+        self.functions |= {name: with_parameters_named(callee, copies) for name, callee in self.functions.items()}
         self.functions[written.name] = written
         return Entry(
             written,

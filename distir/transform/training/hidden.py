@@ -1,7 +1,8 @@
 """Which weights are hidden matrices: what optimizers of matrices update, as Muon, and others leave.
 
-By data flow: a hidden matrix is a factor of matrix products, no row of it is looked up, and it is not the output layer,
-from whose product alone the scores come. Stacked matrices, as of experts, are so many hidden matrices.
+By data flow, as it is asked what ops compute, which no fact says: a hidden matrix is a factor of matrix products, no
+row of it is looked up, and it is not the output layer, from whose product alone the scores come. Stacked matrices, as
+of experts, are so many hidden matrices.
 """
 
 from __future__ import annotations

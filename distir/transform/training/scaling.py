@@ -8,7 +8,7 @@ replicated values once. If the sum is not finite, loss scaling skips the step.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.ir import (
     DTYPES,
@@ -91,7 +91,7 @@ def added_up_in(
     for statement in f.body:
         body.append(statement)
         for name in results(statement):
-            body += stating(facts_of(statement), casts.pop(name, ()))
+            body += stating(replace(facts_of(statement), of=""), casts.pop(name, ()))
     f.body[:] = body
     return found
 

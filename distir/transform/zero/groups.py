@@ -1,7 +1,8 @@
 """Finds the state that a data-parallel program replicates: weights, their gradients, and optimizer state.
 
 By data flow: a gradient is a sum over devices that only updates use, of weights that `@main.scatter` copies from one
-value. Independent of the partition.
+value. Facts say which weight a sum is of, but not whether something else needs it whole, nor which copies are equal.
+Independent of the partition.
 """
 
 from __future__ import annotations

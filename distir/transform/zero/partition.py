@@ -64,6 +64,11 @@ def partitions(entry: Function, groups: Sequence[WeightGroup], kind: str) -> lis
     return [partition for partition in found if partition is not None]
 
 
+def parameter_of(group: WeightGroup, partition: Partition) -> str:
+    """The parameter that remains of a weight, the first of several."""
+    return group.weights[partition.rank if isinstance(partition, Owner) else 0]
+
+
 def part_type(type: Type, partition: Along, parts: int) -> Type:
     """The type of a part of a value, which must divide."""
     assert isinstance(type, TensorType)

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from distir.ir import (
+    NO_FACTS,
     Apply,
     Arg,
     Attributes,
     Call,
+    Facts,
     Function,
     Module,
     Return,
@@ -26,15 +28,20 @@ from distir.ir import (
     results,
 )
 from distir.ir.builder import FunctionBuilder
-from distir.ir.dataflow import maker, uses
+from distir.ir.dataflow import maker
 from distir.ir.rewrite import Rewriter, with_operands
+from distir.ops.group import GROUPED
 from distir.transform.steps import tell
 from distir.transform.zero.groups import WeightGroup
-from distir.transform.zero.partition import Owner, Partition
+from distir.transform.zero.partition import Owner, Partition, parameter_of
 from distir.transform.zero.slots import Held, Partitioned, Slot, renumbered
 
 ADDING = ("Sum", "Add")
 """The ops that add gradients of one shape."""
+
+
+REDUCING = ("MPIReduce", "MPIReduceScatter", GROUPED["MPIReduceScatter"].name)
+"""The ops that reduce gradients to parts."""
 
 
 class UnmovableError(Exception):
@@ -54,11 +61,12 @@ def reducing(
     group: WeightGroup, partition: Partition, summed: Sequence[str], gradients: Sequence[str], stream: str = ""
 ) -> Apply:
     """The statement that reduces gradients: a part of the sum to each replica, or all of it to the owner."""
+    facts = Facts(of=parameter_of(group, partition))
     if isinstance(partition, Owner):
         attrs = Attributes({"root": group.devices[partition.rank]})
-        return Apply((summed[partition.rank],), "MPIReduce", tuple(gradients), attrs, stream=stream)
+        return Apply((summed[partition.rank],), "MPIReduce", tuple(gradients), attrs, stream=stream, facts=facts)
     scattered = group.replicas.collective("MPIReduceScatter", summed, gradients, axis=partition.axis)
-    return replace(scattered, stream=stream)
+    return replace(scattered, stream=stream, facts=facts)
 
 
 @dataclass(slots=True)
@@ -76,14 +84,14 @@ class ReducePerMicrobatch:
 
     def entry(self, entry: Function) -> Function:
         """The rewritten entry function; unchanged, with a note, if a sum is also used whole."""
-        wanted: dict[int, int] = {}
-        for number, group in enumerate(self.partitioned.groups):
-            if all(self._summed(entry, name) for name in group.gradients):
-                reduce = reducing(group, self.partitioned.partitions[number], group.sums, group.gradients)
-                for index in uses(entry).get(next(iter(names(reduce.args)), ""), ()):
-                    s = entry.body[index]
-                    if isinstance(s, Apply) and (s.op, s.args) == (reduce.op, reduce.args):
-                        wanted[index] = number
+        pairs = zip(self.partitioned.groups, self.partitioned.partitions, strict=True)
+        numbers = {parameter_of(group, partition): number for number, (group, partition) in enumerate(pairs)}
+        wanted = {
+            index: numbers[s.facts.of]
+            for index, s in enumerate(entry.body)
+            if isinstance(s, Apply) and s.op in REDUCING and s.facts.of in numbers
+            if all(self._summed(entry, name) for name in names(s.args))
+        }
         if not wanted:
             return entry
         try:
@@ -271,7 +279,8 @@ class _Body:
             gradients = [name for _, name in together]
             own = [self.edit.fresh(f"{name}_part") for name in gradients]
             self.parts |= dict(zip(gradients, own, strict=True))
-            self.edit.behind(max(index for index, _ in together), reducing(group, partition, own, gradients))
+            reduce, at = reducing(group, partition, own, gradients), max(index for index, _ in together)
+            self.edit.behind(at, reduce if self.reduces else replace(reduce, facts=NO_FACTS))
 
     def _written(self, index: int, statement: Statement, passes: bool) -> list[Statement]:
         if index in self.reduces:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from distir.analysis.provenance import with_parameters_named
 from distir.diagnostics.spelling import nearest
 from distir.ir import (
     Apply,
@@ -31,7 +32,7 @@ from distir.transform.zero.body import rewritten
 from distir.transform.zero.gather_at_use import GatherAtUse, handing_on
 from distir.transform.zero.groups import ASSIGN, WeightGroup, groups_of
 from distir.transform.zero.hybrid import in_groups, summed_over_groups
-from distir.transform.zero.partition import Copies, Owner, Partition, partitions
+from distir.transform.zero.partition import Copies, Owner, Partition, parameter_of, partitions
 from distir.transform.zero.plain import with_sums_for_updates, without_buckets
 from distir.transform.zero.quantise_at_use import quantised_at_use
 from distir.transform.zero.reduce_per_microbatch import ReducePerMicrobatch
@@ -140,7 +141,14 @@ def zero(module: Module, value: int, *, partition: str = "owner", shard: int = 0
     if f"{entry.name}.scatter" in module.functions:
         spread, joined = (module.functions[f"{entry.name}.{end}"] for end in ("scatter", "gather"))
         found = found.replacing(scatter(spread, entry.params, params), gather(joined, entry.returned, results))
-    return without_orphans(given, found, variants)
+    owned = _owned(groups, chosen) if value == 3 else {}
+    return without_orphans(given, (with_parameters_named(function, owned) for function in found), variants)
+
+
+def _owned(groups: Sequence[WeightGroup], chosen: Sequence[Partition]) -> dict[str, str]:
+    """By copy of a weight: the one that its owner holds."""
+    pairs = zip(groups, chosen, strict=True)
+    return {name: parameter_of(group, of) for group, of in pairs if isinstance(of, Owner) for name in group.weights}
 
 
 def _tell_of_whole_state(entry: Function, groups: Sequence[WeightGroup]) -> None:
