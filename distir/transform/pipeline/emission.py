@@ -27,7 +27,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ops import type_of
-from distir.transform.pipeline.frames import TOTAL, Frame, FrameSite, Key
+from distir.transform.pipeline.frames import TOTAL, Frame, Key
 from distir.transform.pipeline.microbatches import Share, is_plain, leaf_shares, scale_of
 from distir.transform.pipeline.outlining import bindable, renamed
 from distir.transform.pipeline.placement import Placement
@@ -48,10 +48,9 @@ class _Writer:
         self.reading = placement.reading
         self.entry = self.reading.entry
         self.functions = {f.name: f for f in functions}
-        self.site = FrameSite(placement, self.functions)
-        self.hosts = self.site.hosts
+        self.hosts = placement.hosts
         self.main = FunctionBuilder(self.entry.name)
-        self.frame = Frame(self.site, self.main, self._whole)
+        self.frame = Frame(placement, self.main, self._whole)
         self.scatter = FunctionBuilder(f"{self.entry.name}.scatter")
         self.scattered: list[str] = []
         self.there: dict[tuple[str, int], str] = {}
@@ -70,7 +69,7 @@ class _Writer:
             self._parameter(param)
         self._before()
         self._split_batch()
-        self.frame.run(timetable)
+        self.frame.run(timetable, self.functions)
         self.frame.finish_sums()
         self._scale_sums()
         self._after()
@@ -151,7 +150,7 @@ class _Writer:
     def _state(self, name: str) -> None:
         """State, from now on, the facts of the statement that defines a value of the sequential program."""
         made = self.placement.made.get(name)
-        self.main.facts = self.stated.get(name, self.prepared) if made is None else self.site.facts(name)
+        self.main.facts = self.stated.get(name, self.prepared) if made is None else self.placement.facts(name)
 
     def _split_batch(self) -> None:
         self.main.facts = self.prepared
@@ -233,7 +232,7 @@ class _Writer:
 
     def _join(self, name: str) -> None:
         """Concatenate the microbatches' parts of a value on the device that computes them, or on the host."""
-        home = self.site.home(name, self._on(self.placement.made[name][0]))
+        home = self.placement.on(name, self._on(self.placement.made[name][0]))
         self._found(name, home, self._joined(name, home))
 
     def _joined(self, name: str, device: int) -> str:

@@ -26,6 +26,15 @@ class Message(NamedTuple):
     source: Task
     target: Task
 
+    @property
+    def microbatch(self) -> int:
+        """The microbatch of both."""
+        return self.source.microbatch
+
+    def moved(self, step: int) -> Message:
+        """The same message of the microbatch `step` further."""
+        return Message(self.source.moved(step), self.target.moved(step)) if step else self
+
 
 Event = Task | Message
 

@@ -24,7 +24,7 @@ from distir.transform.pipeline.outlining import Outlined
 from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, stage_devices
 from distir.transform.pipeline.placement import Place, Placement
 from distir.transform.pipeline.reading import types_of_parts
-from distir.transform.pipeline.repetition import Timetable, folded, microbatch, stretched, unfolded
+from distir.transform.pipeline.repetition import Timetable, folded, stretched, unfolded
 from distir.transform.pipeline.shares import StageShares
 from distir.transform.pipeline.validation import ScheduleError
 
@@ -164,7 +164,7 @@ class Prepared:
             found = self._fitting(stretched(self.timetable, count - self.count), order)
             counts = [stretch.count for stretch in found or () if stretch.count > 1]
             return None if found is None else [now - then for now, then in zip(counts, repeated, strict=True)]
-        left = [e for e in unfolded(self.timetable) if microbatch(e) < count]
+        left = [e for e in unfolded(self.timetable) if e.microbatch < count]
         alike = self._by_device(left) == self._by_device(self.merged(order, self.lengths))
         return [0] * len(repeated) if alike else None
 
