@@ -16,28 +16,53 @@ from distir.ir import (
     UNKNOWN,
     Apply,
     Arg,
+    Dense,
     Facts,
     Function,
+    Literal,
     Module,
     Param,
+    TensorType,
     TupleType,
     Type,
     names,
     types,
 )
 from distir.ir.builder import FunctionBuilder
-from distir.ops import type_of
+from distir.ops import Value, type_of
 from distir.transform.pipeline.frames import TOTAL, Frame, Key
 from distir.transform.pipeline.microbatches import Share, is_plain, leaf_shares, scale_of
 from distir.transform.pipeline.outlining import bindable, renamed
 from distir.transform.pipeline.placement import Placement
-from distir.transform.pipeline.reading import Phase, Work
+from distir.transform.pipeline.reading import Phase, Work, types_of_parts
 from distir.transform.pipeline.repetition import Timetable
 
 
 def write(placement: Placement, timetable: Timetable, functions: Sequence[Function]) -> Module:
-    """The module of a pipeline: `functions`, then the entry function with the functions that go with it."""
+    """The module of a pipeline: `functions`, rounds, then the entry function, `.scatter` and `.gather`."""
     return _Writer(placement, functions).write(timetable)
+
+
+def each_once(placement: Placement, functions: Sequence[Function]) -> Module | None:
+    """A program that calls each pass once, to time it; None where passes take what may be sizes from the host."""
+    reading, main = placement.reading, FunctionBuilder(placement.reading.entry.name)
+    type_of = types_of_parts(reading)
+    for (stage, _), outlined in placement.passes.items():
+        given: list[str | Literal] = []
+        for name in outlined.takes:
+            value = reading.part(name)
+            if isinstance(value, Dense):
+                given.append(Literal(value))
+            elif name in placement.hosts and not _is_of_floats(value):
+                return None
+            else:
+                given.append(main.param(name, types.on_device(type_of(name), placement.device(stage))))
+        main.call(outlined.function.name, *given, results=len(outlined.gives))
+    return Module([*functions, main.returns()])
+
+
+def _is_of_floats(value: Value) -> bool:
+    return isinstance(value, TensorType) and value.dtype is not None and value.dtype.kind == "float"
 
 
 class _Writer:

@@ -31,6 +31,11 @@ class Message(NamedTuple):
         """The microbatch of both."""
         return self.source.microbatch
 
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """The stages of both."""
+        return self.source.stage, self.target.stage
+
     def moved(self, step: int) -> Message:
         """The same message of the microbatch `step` further."""
         return Message(self.source.moved(step), self.target.moved(step)) if step else self
