@@ -137,14 +137,14 @@ class Frame:
     def _define(self, keys: Sequence[Key], called: Sequence[str]) -> None:
         self.called.update(zip(keys, called, strict=True))
 
-    def _hints(self, keys: Sequence[Key]) -> tuple[str, ...]:
-        """The preferred names of values."""
-        return tuple(map(self._hint, keys))
+    def _hints(self, keys: Sequence[Key], of: str = "") -> tuple[str, ...]:
+        return tuple([self._hint(key, of) for key in keys])
 
-    def _hint(self, key: Key) -> str:
+    def _hint(self, key: Key, of: str = "") -> str:
+        """The preferred name of a value; `of`: that of a sum ends so."""
         name, number, device = key
         if number == TOTAL:
-            return f"{name}_sum"
+            return f"{name}_sum{of}"
         made = self.placement.made.get(name)
         sent = f".{device}" if made is not None and device not in (HOST, self.placement.device(made[0])) else ""
         return name + sent if number == EVERY or self.placement.reading.count == 1 else f"{name}_{number + 1}{sent}"
@@ -166,10 +166,10 @@ class Frame:
         gives = [key for key, name in inner.called.items() if name not in params and inner._wanted(key)]
         function = functions[builder.name] = builder.returns(*(inner.called[key] for key in gives))
         steps = range(first, first + (stretch.count - done) * stretch.step, stretch.step)
-        for step in steps:
+        for number, step in enumerate(steps, 1):
             self.builder.facts, keys = self._of(step), _moved(gives, step)
-            args = map(self.find, _moved(takes, step))
-            self._define(keys, self.builder.call(function.name, *args, results=self._hints(keys)))
+            args, hints = map(self.find, _moved(takes, step)), self._hints(keys, f"_round_{number}")
+            self._define(keys, self.builder.call(function.name, *args, results=hints))
         self.pending = {device: _moved(keys, steps[-1]) for device, keys in inner.pending.items()}
 
     def _wanted(self, key: Key) -> bool:

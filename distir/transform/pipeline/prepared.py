@@ -34,6 +34,8 @@ class Prepared:
     """A pipeline cut into passes, each of which is a function."""
 
     placement: Placement
+    devices: int
+    """The number of devices, of which some may have no passes."""
     functions: Sequence[Function]
     rule: Rule
     lengths: Lengths
@@ -94,7 +96,7 @@ class Prepared:
         Computed for fewer microbatches, and extended by repetitions of the steady state, if that gives the order.
         """
         order = self.rule(self.count)
-        for few in some(len({*self.stage_devices}), len(self.stage_devices), self.count):
+        for few in some(self.devices, len(self.stage_devices), self.count):
             if few >= self.count or self.fit is not None:
                 break
             with suppress(ScheduleError):  # the schedule may not support this number
@@ -161,7 +163,7 @@ class Prepared:
         for order in orders:
             if not found or least_span(order, messages, duration) < least:
                 events = self._merged(order, lengths)
-                span = makespan(events, lambda task: home[task.stage], duration, len({*home}), sent)
+                span = makespan(events, lambda task: home[task.stage], duration, self.devices, sent)
                 if span < least or not found:
                     least, found = span, [*events]
         return found
@@ -176,7 +178,7 @@ class Prepared:
 
     def _by_device(self, events: Iterable[Event]) -> list[list[Event]]:
         """The events of each device in order, regardless of other devices' events."""
-        found: list[list[Event]] = [[] for _ in {*self.stage_devices}]
+        found: list[list[Event]] = [[] for _ in range(self.devices)]
         for event in events:
             for stage in event.stages:
                 found[self.stage_devices[stage]].append(event)

@@ -419,6 +419,7 @@ def _prepared(
 
     return Prepared(
         placement,
+        devices,
         functions_left,
         rule,
         lengths,
