@@ -10,10 +10,10 @@ from thorough import most_examples
 
 from distir.models import gpt2
 from distir.transform import transform, verify
+from distir.transform.pipeline.emission import each_once
 from distir.transform.pipeline.filling import filled_orders
 from distir.transform.pipeline.order import Message, least_span, makespan, merge
 from distir.transform.pipeline.passes import Pass, Task, forward_only, in_flight, stage_devices
-from distir.transform.pipeline.prepared import Prepared
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule, in_turns
 from distir.transform.pipeline.step import pipeline_of
 from distir.transform.pipeline.validation import ScheduleError
@@ -429,8 +429,8 @@ def test_a_pipeline_is_the_same_if_passes_are_timed_in_it_and_every_order_is_pla
     """Passes are timed by themselves, and orders that cannot be shorter are left out: neither changes the program."""
     training = transform(gpt2(5, 32, 4, 16, vocabulary=4000, positions=16), "grad", "optimizer=adam")
     made = pipeline_of(training, 2, 8, schedule, virtual, "uniform", "dgx-a100")
-    assert made._each_once is not None
-    assert len(set(made._exact.values())) > 3
-    monkeypatch.setattr(Prepared, "_each_once", None)
-    monkeypatch.setattr(Prepared, "_least_span", lambda *_: 0.0)
+    assert each_once(made.placement, made.functions) is not None
+    assert len(set(made._timed[0].values())) > 3
+    monkeypatch.setattr("distir.transform.pipeline.prepared.each_once", lambda *_: None)
+    monkeypatch.setattr("distir.transform.pipeline.prepared.least_span", lambda *_: 0.0)
     assert replace(made).written == made.written

@@ -10,9 +10,10 @@ In the order in which a program passes through the files; `step` runs them all:
 - Passes as functions. `splitting` halves backward passes (input and weight gradients), `packing` packs values into
   tuples, `outlining` makes functions, `accumulation` adds gradients to their sums.
 - The order of passes. `passes` defines passes and orders, `schedules` has the schedules (`best` searches for one),
-  `validation` checks an order, `order` adds messages, `filling` moves weight gradients into idle time.
-- The program. `placement` assigns values to devices, `repetition` finds the steady state, `frames` makes it a function
-  `round`, `emission` writes the module; `prepared` combines these.
+  `validation` checks an order, `order` adds messages, `filling` moves weight gradients into idle time, `repetition`
+  finds the steady state; `prepared` combines these.
+- The program. `placement` assigns values to devices, `frames` writes passes, messages, and the steady state as calls of
+  a function `round`, `emission` writes the module.
 
 `recovered` recovers the order of passes from such a program; `torch_csv` reads and writes orders in PyTorch's format.
 """

@@ -15,6 +15,8 @@ from distir.ir.per_thread import kept_per_thread
 from distir.simulate.body import Body, distinct
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import arguments, plan
+from distir.transform.pipeline.passes import Pass
+from distir.transform.pipeline.placement import Place, Placement
 from distir.transform.pipeline.reading import Reading
 
 ASSUMED_SIZE = 64
@@ -80,7 +82,35 @@ def pipeline_cost(
         return PipelineCost()
 
 
-def call_costs(
+def exact_lengths(
+    made: Module, placement: Placement, count: int, machine: Hardware
+) -> tuple[dict[Place, float], dict[Place, float]] | None:
+    """The length of each pass, as `made` calls its function, and of the messages to it.
+
+    `made`: a program of `count` microbatches. In hundredths of the longest pass; None if unknown.
+    """
+    passes = {where: outlined.function.name for where, outlined in placement.passes.items()}
+    try:
+        cost, sends = _call_costs(made, set(passes.values()), count, machine)
+    except ProgramError:
+        return None
+    exact = {where: cost.get(name, 0.0) for where, name in passes.items()}
+    longest, messages = max(exact.values()) or 1.0, dict[Place, float]()
+    for kind, step in ((Pass.FORWARD, 1), (Pass.BACKWARD, -1)):
+        for stage in range(max(step, 0), len(placement.stage_devices) + min(step, 0)):
+            way = sorted((placement.device(stage - step), placement.device(stage)))
+            if way[0] != way[1]:
+                messages[stage, kind] = round(100 * sends.get((way[0], way[1]), 0.0) / longest)
+    return hundredths(exact), messages
+
+
+def hundredths(seconds: Mapping[Place, float]) -> dict[Place, float]:
+    """Times as integers: hundredths of the longest."""
+    longest = max(seconds.values()) or 1.0
+    return {where: round(100 * s / longest) for where, s in seconds.items()}
+
+
+def _call_costs(
     module: Module, called: Collection[str], count: int, machine: Hardware
 ) -> tuple[dict[str, float], dict[tuple[int, int], float]]:
     """The seconds of a call of each of these functions in a pipeline, and of a message between two devices.

@@ -16,28 +16,53 @@ from distir.ir import (
     UNKNOWN,
     Apply,
     Arg,
+    Dense,
     Facts,
     Function,
+    Literal,
     Module,
     Param,
+    TensorType,
     TupleType,
     Type,
     names,
     types,
 )
 from distir.ir.builder import FunctionBuilder
-from distir.ops import type_of
-from distir.transform.pipeline.frames import TOTAL, Frame, FrameSite, Key
+from distir.ops import Value, type_of
+from distir.transform.pipeline.frames import TOTAL, Frame, Key
 from distir.transform.pipeline.microbatches import Share, is_plain, leaf_shares, scale_of
 from distir.transform.pipeline.outlining import bindable, renamed
 from distir.transform.pipeline.placement import Placement
-from distir.transform.pipeline.reading import Phase, Work
+from distir.transform.pipeline.reading import Phase, Work, types_of_parts
 from distir.transform.pipeline.repetition import Timetable
 
 
 def write(placement: Placement, timetable: Timetable, functions: Sequence[Function]) -> Module:
-    """The module of a pipeline: `functions`, then the entry function with the functions that go with it."""
+    """The module of a pipeline: `functions`, rounds, then the entry function, `.scatter` and `.gather`."""
     return _Writer(placement, functions).write(timetable)
+
+
+def each_once(placement: Placement, functions: Sequence[Function]) -> Module | None:
+    """A program that calls each pass once, to time it; None where passes take what may be sizes from the host."""
+    reading, main = placement.reading, FunctionBuilder(placement.reading.entry.name)
+    type_of = types_of_parts(reading)
+    for (stage, _), outlined in placement.passes.items():
+        given: list[str | Literal] = []
+        for name in outlined.takes:
+            value = reading.part(name)
+            if isinstance(value, Dense):
+                given.append(Literal(value))
+            elif name in placement.hosts and not _is_of_floats(value):
+                return None
+            else:
+                given.append(main.param(name, types.on_device(type_of(name), placement.device(stage))))
+        main.call(outlined.function.name, *given, results=len(outlined.gives))
+    return Module([*functions, main.returns()])
+
+
+def _is_of_floats(value: Value) -> bool:
+    return isinstance(value, TensorType) and value.dtype is not None and value.dtype.kind == "float"
 
 
 class _Writer:
@@ -48,10 +73,9 @@ class _Writer:
         self.reading = placement.reading
         self.entry = self.reading.entry
         self.functions = {f.name: f for f in functions}
-        self.site = FrameSite(placement, self.functions)
-        self.hosts = self.site.hosts
+        self.hosts = placement.hosts
         self.main = FunctionBuilder(self.entry.name)
-        self.frame = Frame(self.site, self.main, self._whole)
+        self.frame = Frame(placement, self.main, self._whole)
         self.scatter = FunctionBuilder(f"{self.entry.name}.scatter")
         self.scattered: list[str] = []
         self.there: dict[tuple[str, int], str] = {}
@@ -70,7 +94,7 @@ class _Writer:
             self._parameter(param)
         self._before()
         self._split_batch()
-        self.frame.run(timetable)
+        self.frame.run(timetable, self.functions)
         self.frame.finish_sums()
         self._scale_sums()
         self._after()
@@ -151,7 +175,7 @@ class _Writer:
     def _state(self, name: str) -> None:
         """State, from now on, the facts of the statement that defines a value of the sequential program."""
         made = self.placement.made.get(name)
-        self.main.facts = self.stated.get(name, self.prepared) if made is None else self.site.facts(name)
+        self.main.facts = self.stated.get(name, self.prepared) if made is None else self.placement.facts(name)
 
     def _split_batch(self) -> None:
         self.main.facts = self.prepared
@@ -233,7 +257,7 @@ class _Writer:
 
     def _join(self, name: str) -> None:
         """Concatenate the microbatches' parts of a value on the device that computes them, or on the host."""
-        home = self.site.home(name, self._on(self.placement.made[name][0]))
+        home = self.placement.on(name, self._on(self.placement.made[name][0]))
         self._found(name, home, self._joined(name, home))
 
     def _joined(self, name: str, device: int) -> str:

@@ -26,6 +26,20 @@ class Message(NamedTuple):
     source: Task
     target: Task
 
+    @property
+    def microbatch(self) -> int:
+        """The microbatch of both."""
+        return self.source.microbatch
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """The stages of both."""
+        return self.source.stage, self.target.stage
+
+    def moved(self, step: int) -> Message:
+        """The same message of the microbatch `step` further."""
+        return Message(self.source.moved(step), self.target.moved(step)) if step else self
+
 
 Event = Task | Message
 

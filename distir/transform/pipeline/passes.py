@@ -29,6 +29,15 @@ class Task(NamedTuple):
     microbatch: int
     kind: Pass
 
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """The stage that runs it, as of a `Message` both."""
+        return (self.stage,)
+
+    def moved(self, step: int) -> Task:
+        """The same pass over the microbatch `step` further."""
+        return Task(self.stage, self.microbatch + step, self.kind) if step else self
+
     def __str__(self) -> str:
         return f"{self.kind.value[0].upper()}{self.microbatch}@{self.stage}"
 

@@ -5,12 +5,14 @@ Independent of the order of passes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import Apply, Part, Site, TensorType, Type, names, operands
+from distir.ir import HOST, Apply, Facts, Part, Site, TensorType, Type, names, operands
 from distir.ops import OPS, type_of
 from distir.transform.pipeline.accumulation import Accumulating
 from distir.transform.pipeline.outlining import Outlined
@@ -51,6 +53,41 @@ class Placement:
     def device(self, stage: int) -> int:
         """The device of a stage."""
         return self.reading.device + self.stage_devices[stage]
+
+    def on(self, name: str, device: int) -> int:
+        """Where a value is that is used on a device: there, or on the host."""
+        return HOST if name in self.hosts else device
+
+    @cached_property
+    def hosts(self) -> set[str]:
+        """The values on the host."""
+        return set(filter(self.reading.is_host, self.reading.values))
+
+    @cached_property
+    def summed(self) -> set[str]:
+        """The sums over microbatches."""
+        return self.reading.totals()
+
+    def total(self, name: str) -> str:
+        """The term that names the sum to which a term belongs."""
+        return self.reading.joint.get(name, name)
+
+    def facts(self, name: str) -> Facts:
+        """The facts of the pass that gives a value."""
+        return self.passes[self.made[name]].function.facts
+
+    @cached_property
+    def uses(self) -> Counter[tuple[str, int]]:
+        """By value of a microbatch and device: how often it is used."""
+        found: Counter[tuple[str, int]] = Counter()
+        for (stage, _), outlined in self.passes.items():
+            found.update((name, self.on(name, self.device(stage))) for name in outlined.takes)
+            found.update((name, self.device(stage)) for name in outlined.gives if name in self.summed)
+        for ((stage, _), _), values in self.messages.items():
+            found.update((name, self.device(stage)) for name in values)
+        for name in (self.reading.joined() | set(names(self.reading.entry.returned))) & self.made.keys() - self.summed:
+            found[name, self.on(name, self.device(self.made[name][0]))] += 1
+        return found
 
     def deadlock(self) -> ProgramError:
         """The refusal of stages that need values of each other in a circle."""

@@ -1,4 +1,4 @@
-"""Finds repetitions in an order: in the steady state, the same passes and messages recur for later microbatches.
+"""Finds the steady state of an order: events that recur for later microbatches are listed once.
 
 Pure: knows no programs.
 """
@@ -6,11 +6,11 @@ Pure: knows no programs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
-from distir.transform.pipeline.order import Event, Message
-from distir.transform.pipeline.passes import Task
+from distir.transform.pipeline.order import Event
 
 STEPS = (1, 2, 3, 4, 6, 8, 12, 16)
 """The shifts, in microbatches, at which events may recur: 1, or the size of a group that passes through the stages."""
@@ -27,136 +27,68 @@ class Stretch:
     count: int = 1
     step: int = 0
 
+    def events_of(self, number: int) -> list[Event]:
+        """Those of one repetition, counted from 0."""
+        return [event.moved(number * self.step) for event in self.events]
+
 
 Timetable = tuple[Stretch, ...]
 """Events in order, with repetitions listed once."""
 
 
 def folded(events: Sequence[Event], least: int) -> Timetable:
-    """Events with sequences that repeat at least `least` times listed once."""
-    found: list[Stretch] = []
-    position = 0
-    for one in repetitions(events, least):
-        found.append(Stretch(tuple(events[position : one.start])))
-        position = one.start + one.period * one.count
-        found.append(Stretch(tuple(events[one.start : one.start + one.period]), one.count, one.step))
-    found.append(Stretch(tuple(events[position:])))
-    return tuple(stretch for stretch in found if stretch.events)
+    """Events with sequences that repeat at least `least` times listed once, those first that cover most events."""
+    best = _best(events, least)
+    if best is None:
+        return (Stretch(tuple(events)),) if events else ()
+    start, period, found = best
+    before, after = events[:start], events[start + period * found.count :]
+    return (*folded(before, least), found, *folded(after, least))
 
 
 def unfolded(timetable: Timetable) -> list[Event]:
     """All events, with repetitions expanded."""
-    return [
-        moved(event, number * stretch.step)
-        for stretch in timetable
-        for number in range(stretch.count)
-        for event in stretch.events
-    ]
+    return [event for stretch in timetable for number in range(stretch.count) for event in stretch.events_of(number)]
 
 
 def stretched(timetable: Timetable, more: int) -> Timetable | None:
     """The timetable for `more` additional microbatches, with higher counts; None if not all events repeat."""
-    home = {
-        kind_of(event): number
-        for number, stretch in enumerate(timetable)
-        for event in stretch.events
-        if stretch.count > 1
-    }
+    steady = {number: stretch for number, stretch in enumerate(timetable) if stretch.count > 1}
+    home = {_kind(event): number for number, stretch in steady.items() for event in stretch.events}
     found: list[Stretch] = []
     for number, stretch in enumerate(timetable):
-        homes = [home.get(kind_of(event)) for event in stretch.events]
-        if None in homes or (stretch.count > 1 and (set(homes) != {number} or more % stretch.step)):
+        homes = [home.get(_kind(event), -1) for event in stretch.events]
+        if -1 in homes or (number in steady and (set(homes) != {number} or more % stretch.step)):
             return None
-        if stretch.count > 1:
-            found.append(Stretch(stretch.events, stretch.count + more // stretch.step, stretch.step))
+        if number in steady:
+            found.append(replace(stretch, count=stretch.count + more // stretch.step))
         else:
             late = zip(stretch.events, homes, strict=True)
-            found.append(Stretch(tuple(moved(e, more) if h is not None and h < number else e for e, h in late)))
+            found.append(Stretch(tuple(event.moved(more if at < number else 0) for event, at in late)))
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Repetition:
-    """From event `start` on, `period` events repeated `count` times, each time shifted by `step` microbatches."""
-
-    start: int
-    period: int
-    count: int
-    step: int
+def _kind(event: Event) -> Event:
+    return event.moved(-event.microbatch)
 
 
-def repetitions(events: Sequence[Event], least: int) -> list[Repetition]:
-    """The disjoint repetitions of at least `least` times, in order, found by the number of events that they cover."""
-    kinds: dict[object, int] = {}
-    rows = [(kinds.setdefault(kind_of(event), len(kinds)), microbatch(event)) for event in events]
-    return list(_found(rows, 0, len(rows), least))
-
-
-def microbatch(event: Event) -> int:
-    """The microbatch of a pass or message."""
-    return event.source.microbatch if isinstance(event, Message) else event.microbatch
-
-
-def moved(event: Event, step: int) -> Event:
-    """The event shifted by `step` microbatches."""
-    if step == 0:
-        return event
-    if isinstance(event, Message):
-        return Message(_moved(event.source, step), _moved(event.target, step))
-    return _moved(event, step)
-
-
-def _moved(task: Task, step: int) -> Task:
-    return Task(task.stage, task.microbatch + step, task.kind)
-
-
-def kind_of(event: Event) -> object:
-    """The event without its microbatch."""
-    if isinstance(event, Message):
-        return event.source.stage, event.source.kind, event.target.stage, event.target.kind
-    return event.stage, event.kind
-
-
-Rows = Sequence[tuple[int, int]]
-"""By event: its kind, as a number, and its microbatch."""
-
-
-def _found(rows: Rows, start: int, end: int, least: int) -> Iterator[Repetition]:
-    best = _best(rows, start, end, least)
-    if best is not None:
-        yield from _found(rows, start, best.start, least)
-        yield best
-        yield from _found(rows, best.start + best.period * best.count, end, least)
-
-
-def _best(rows: Rows, start: int, end: int, least: int) -> Repetition | None:
-    """The repetition in a range of events that saves most."""
-    places = {rows[index]: index for index in range(start, end)}
+def _best(events: Sequence[Event], least: int) -> tuple[int, int, Stretch] | None:
+    """The repetition that saves most: its first event, how many events recur, and the repetition."""
+    kinds: dict[Event, int] = {}
+    rows = [(kinds.setdefault(_kind(event), len(kinds)), event.microbatch) for event in events]
+    places = {row: place for place, row in enumerate(rows)}
     best, saved = None, 0
     for step in STEPS:
-        distances = Counter(
-            [
-                places[key] - index
-                for (kind, number), index in places.items()
-                if (key := (kind, number + step)) in places
-            ]
-        )
-        for period, alike in distances.most_common(2):
-            if period > 0 and alike >= period * (least - 1):
-                for begin, count in _runs(rows, start, end, period, step):
-                    if count >= least and period * (count - 1) > saved:
-                        best, saved = Repetition(begin, period, count, step), period * (count - 1)
-        if saved > ENOUGH * (end - start):
+        distances = [places.get((kind, k + step), place) - place for place, (kind, k) in enumerate(rows)]
+        usual = {period for period, _ in Counter(d for d in distances if d > 0).most_common(2)}
+        start = 0
+        for period, run in groupby(distances):
+            alike = sum(1 for _ in run)
+            count = 1 + alike // period if period in usual else 1
+            if count >= least and period * (count - 1) > saved:
+                best = start, period, Stretch(tuple(events[start : start + period]), count, step)
+                saved = period * (count - 1)
+            start += alike
+        if saved > ENOUGH * len(events):
             break
     return best
-
-
-def _runs(rows: Rows, start: int, end: int, period: int, step: int) -> Iterator[tuple[int, int]]:
-    """Runs of events that recur after a period, shifted by a step: the first event and the count."""
-    begin = start
-    for index in range(start, end - period + 1):
-        kind, number = rows[index]
-        if index + period == end or rows[index + period] != (kind, number + step):
-            if index > begin:
-                yield begin, 1 + (index - begin) // period
-            begin = index + 1

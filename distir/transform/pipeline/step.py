@@ -22,7 +22,7 @@ from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.batch import count_of
 from distir.transform.pipeline.best import BestOrder, placements
 from distir.transform.pipeline.chunks import by_chunk, in_chunks, with_joint_sums
-from distir.transform.pipeline.costs import PipelineCost, pipeline_cost, statement_costs
+from distir.transform.pipeline.costs import PipelineCost, hundredths, pipeline_cost, statement_costs
 from distir.transform.pipeline.order import NOMINAL, SPLIT
 from distir.transform.pipeline.outlining import Outlined, outline
 from distir.transform.pipeline.packing import pack
@@ -35,7 +35,7 @@ from distir.transform.pipeline.passes import (
     stages_in_flight,
 )
 from distir.transform.pipeline.placement import Place, place
-from distir.transform.pipeline.prepared import Prepared, hundredths, some
+from distir.transform.pipeline.prepared import Prepared, some
 from distir.transform.pipeline.reading import Phase, Reading, Work, read, types_of_parts
 from distir.transform.pipeline.schedules import SCHEDULES, TURNS, Schedule, as_given, fit, in_turns
 from distir.transform.pipeline.shares import StageShares
@@ -94,8 +94,8 @@ def pp(
     `microbatches`, or into microbatches of `micro_batch` examples each; their gradients are accumulated, and the
     weights are updated once, at the end. A program without a backward pass has only forward passes, with any schedule.
 
-    With many microbatches the steady state is a function, `round`, that is called repeatedly, and `rounds` calls it
-    several times. The step `inline=rounds,round` inlines them.
+    With many microbatches the steady state is a function, `round`, that one counted call calls repeatedly. The step
+    `inline=round` writes it out.
 
     `balance`: `cost` minimizes the estimated time of the slowest stage, embedding and head included; `memory`, what
     the stage holds that holds most: weights, gradients, an optimizer's state, and activations of the microbatches that
@@ -166,7 +166,7 @@ def accumulate(module: Module, value: int = 0, *, micro_batch: int = 0) -> Modul
     `zero`: gradients are summed over devices once per step. It is a pipeline of one stage; `pp` and `dtp` accumulate by
     themselves.
 
-    With many microbatches what repeats is a function, `round`, as for `pp`.
+    With many microbatches what repeats is a counted call of a function, `round`, as for `pp`.
 
     Raises ProgramError where no parameter has a batch, it does not divide, or an op needs all of it at once.
     """
@@ -327,10 +327,8 @@ def steady(
         other = _prepared(module, value, few, chosen, virtual, balance, load(hardware), sums, 0, None)
         if not other.is_uniform:
             return None  # which cut is faster depends on the number of microbatches
-        more = other.more(microbatches)
-        if more is not None:
-            rounds = [f.name for f in other.written if f.name not in other.names]
-            return Steady(few, dict(zip(rounds, more, strict=True))) if len(rounds) == len(more) else None
+        if (more := other.more(microbatches)) is not None:
+            return Steady(few, more)
         if few > microbatches:
             return None
     return None

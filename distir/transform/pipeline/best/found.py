@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from distir.transform.counting import percent
 from distir.transform.pipeline.best.bound import lower_bound
 from distir.transform.pipeline.best.constraints import solved
 from distir.transform.pipeline.best.periodic import repeated
@@ -28,6 +29,13 @@ class BestOrder:
     def gap(self) -> float:
         """By what part of the bound the order may be too long."""
         return self.span / self.bound - 1 if self.bound else 0.0
+
+    @property
+    def line(self) -> str:
+        """The line that compares the order with the bound."""
+        by = 0 if self.span == self.bound else 1 - self.bound / self.span
+        shorter = f"more than {percent(by)} shorter" if by else "shorter"
+        return f"no order of the passes is {shorter}, by what they are estimated to take"
 
 
 CLOSE = 0.002
