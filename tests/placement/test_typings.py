@@ -57,7 +57,7 @@ LACKS = {
     "MeanVarianceNormalization": "channels",
     "NegativeLogLikelihoodLossGrad": "log-probabilities that are not read, but for their shape",
     "Offload": "the old copy is not read, but its memory taken",
-    "RaggedMatMul": "columns of `x` with experts, as drawn by chance",
+    "RaggedMatMul": "rows with their experts, where each has as many",
     "ReduceL1": "a sum over a split dimension",
     "ReverseSequence": "features",
     "ScaledMatMul": "columns of a block that has one scale",
@@ -65,8 +65,8 @@ LACKS = {
     "ScaledRaggedMatMulGrad": "columns of a block that has one scale",
     "SpaceToDepth": "rows, whose blocks stay together",
     "Squeeze": "dimensions that are not stated: a part of size 1 would be dropped",
-    "Unpermute": "experts for each token, whose weights are split alike",
-    "UnpermuteGrad": "the features as a sum; and weights that are not read",
+    "Unpermute": "the experts of a token, over which it adds up",
+    "UnpermuteGrad": "weights that are not read, but for their shape",
 }
 """Ops that could be computed on some parts, of which their rule knows nothing: refused, though right."""
 
