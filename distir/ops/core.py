@@ -85,6 +85,8 @@ class Op:
     """The reason why the op has no gradient, for an op without a `grad` rule: it follows "has no gradient: "."""
     foldable: bool = True
     """If all operands are host values, the results are computed before the program runs."""
+    draws: Callable[..., bool] | None = None
+    """Whether random numbers are drawn in turn, and so others on each device. Arguments as of a `shapes` rule."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     family: str = ""
     rules: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from distir.ir import NO_ATTRIBUTES, Attributes, Dense
-from distir.ops.bridge.families import FAMILIES, Meaning
+from distir.ops.bridge.families import FAMILIES, RANDOM, Meaning
 from distir.ops.bridge.left_out import LEFT_OUT
 from distir.ops.core import Op
 from distir.ops.infer import FOLD_LIMIT
@@ -83,6 +83,7 @@ def _defined(name: str, meaning: Meaning) -> Op:
         contraction=meaning.contraction,
         linear=meaning.linear,
         foldable=meaning.foldable,
+        draws=_is_unseeded if name in RANDOM else None,
         family=meaning.family,
     )
     defined.checks(checks)
@@ -97,6 +98,10 @@ def _defined(name: str, meaning: Meaning) -> Op:
     if name in FORMS:
         defined.torch(FORMS[name].text, fresh=FORMS[name].fresh)
     return defined
+
+
+def _is_unseeded(*_: Any, seed: float | None = None, **__: Any) -> bool:
+    return seed is None
 
 
 def _attributes(attrs: dict[str, Any]) -> Attributes:

@@ -35,11 +35,11 @@ from distir.ir.rewrite import substituted
 from distir.ops import Value, type_of
 from distir.ops.group import GROUPED
 from distir.ops.layout import Shared
+from distir.placement.along import WHOLE, Nested, Split, State, is_host, is_whole
+from distir.placement.part_types import part_of
 from distir.transform.sharding.items import at_rank, moved_attributes
 from distir.transform.sharding.mesh import Mesh
-from distir.transform.sharding.part_types import part_of
 from distir.transform.sharding.reshard import block_sizes
-from distir.transform.sharding.state import WHOLE, Nested, Split, State, is_host, is_whole
 
 
 def scatter(module: Module, entry: Function, states: Sequence[State], mesh: Mesh) -> Function:
