@@ -22,6 +22,7 @@ from distir.ir.dims import Dim, DimensionError, Shape, SymbolicDim
 from distir.ir.dtypes import DTYPES, INTEGER_RANGES, DType
 from distir.ir.facts import NO_FACTS, Facts
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, Dense, External, Scalar, identity
+from distir.ir.places import Cut, Mesh, Pending, Places
 from distir.ir.sites import Part, Site
 from distir.ir.types import HOST, OFFLOADED, UNKNOWN, AnyType, Device, TensorType, TupleType, Type
 
@@ -43,6 +44,7 @@ __all__ = [
     "Call",
     "Claims",
     "Constant",
+    "Cut",
     "DType",
     "Dense",
     "Device",
@@ -52,9 +54,12 @@ __all__ = [
     "Facts",
     "Function",
     "Literal",
+    "Mesh",
     "Module",
     "Param",
     "Part",
+    "Pending",
+    "Places",
     "Return",
     "Scalar",
     "Shape",

@@ -31,6 +31,7 @@ from distir.ir import (
 )
 from distir.ir.counted import Counted, Operand, Then, as_counted, calls_in, rolled
 from distir.ir.notebook import PRINTERS
+from distir.ir.places import show_mesh
 from distir.ir.types import UNKNOWN, show_shape
 from distir.syntax.ranges import MANY, SHORTEST, period_of, range_of, shortened
 from distir.syntax.tokens import KERNEL, STREAM_WORD, THEN_WORD, TIMES_WORD
@@ -111,7 +112,8 @@ def head_parts(function: Function) -> tuple[str, list[str], str]:
     results = ""
     if function.result_types is not None:
         results = f" -> ({', '.join(map(str, function.result_types))})"
-    marks = ", ".join(([KERNEL] if function.kernel else []) + _facts(function.facts))
+    mesh = [show_mesh(function.mesh)] if function.mesh else []
+    marks = ", ".join(([KERNEL] if function.kernel else []) + mesh + _facts(function.facts))
     return f"func @{function.name}(", list(map(print_param, function.params)), f"){results}{marks and f' {marks}'}"
 
 

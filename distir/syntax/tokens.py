@@ -34,9 +34,10 @@ TIMES_WORD = "times"
 """What follows the number of calls of a counted call. Not reserved either."""
 THEN_WORD = "then"
 """What stands between an operand for the first call and the result that later ones are given. Not reserved either."""
-PUNCTUATION = frozenset(["->", "??", *"{}()[],:=?+-*/<>"])
+PUNCTUATION = frozenset(["->", "??", *"{}()[],:=?+-*/<>@"])
 
-VALUE, FUNCTION, IDENT, ON, TIMES, THEN = "VALUE", "FUNCTION", "IDENT", "ON", "TIMES", "THEN"
+VALUE, FUNCTION, AXIS, IDENT = "VALUE", "FUNCTION", "AXIS", "IDENT"
+ON, TIMES, THEN = "ON", "TIMES", "THEN"
 INT, FLOAT, RANGE, STRING, LARGE_LIST = "INT", "FLOAT", "RANGE", "STRING", "LARGE_LIST"
 ELLIPSIS, BAD, END = "...", "BAD", "END"
 
@@ -65,6 +66,9 @@ _kinds = _Kinds(_FIXED)
 def kinds(tokens: Collection[str]) -> tuple[str, ...]:
     """The kind of every token."""
     found = tuple(map(_kinds.__getitem__, tokens))
+    if FUNCTION in found:
+        pairs = zip(found, (END, *found), strict=False)
+        found = tuple(AXIS if kind == FUNCTION and before in _DIMENSION_ENDS else kind for kind, before in pairs)
     for word, (kind, behind) in _WORDS_BEHIND.items():
         if word in tokens:
             before = (END, *found)
@@ -73,6 +77,9 @@ def kinds(tokens: Collection[str]) -> tuple[str, ...]:
             )
     return found
 
+
+_DIMENSION_ENDS = frozenset({INT, IDENT, "?", ")"})
+"""What an axis of a mesh stands behind; behind anything else `@name` is a function."""
 
 _WORDS_BEHIND = {
     TIMES_WORD: (TIMES, frozenset({INT})),
@@ -136,13 +143,14 @@ _GROUPS: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({"{", END}), frozenset({ON, INT, "-", "{", END}), ("the end of the statement",)),
     (frozenset({THEN}), frozenset({THEN}), ()),
     (frozenset({RANGE}), frozenset({RANGE}), ()),
-    (frozenset({"+", ","}), frozenset({"+", "-", "*", "/"}), ()),
+    (frozenset({"+", ","}), frozenset({"+", "-", "*", "/", AXIS, "@"}), ()),
 )
 """Groups of token kinds: if all of the first are expected, they and the second are reported under the third, a name."""
 
 _SINGLE = {
     VALUE: "a value's name such as `%x`",
     FUNCTION: "a function's name such as `@main`",
+    AXIS: "an axis such as `@tp`",
     IDENT: "a name",
     INT: "an integer",
     FLOAT: "a number",
