@@ -19,7 +19,7 @@ MODULES = sorted([*(ROOT / "distir").rglob("*.py"), *(ROOT / "lsp").rglob("*.py"
 
 FLOORS = [
     {"ir", "diagnostics", "files"},
-    {"syntax", "ops", "config"},
+    {"syntax", "ops", "placement", "config"},
     {"analysis", "cost"},
     {"simulate", "prove"},
     {"transform", "lower"},
@@ -34,6 +34,7 @@ NEIGHBOURS = {
     ("files", "ir"),
     ("files", "diagnostics"),
     ("ops", "syntax"),
+    ("placement", "ops"),
     ("configurations", "validate"),
 }
 """The rooms of one floor of which the first may import the second."""

@@ -30,6 +30,7 @@ from distir.ir import (
 )
 from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
+from distir.placement.along import State, is_host
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_of
@@ -64,7 +65,6 @@ from distir.transform.sharding import (
 from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.state import State, is_host
 from distir.transform.sharding.steps import LARGEST_NODE, LOSS_OPS, Plan, known_ops
 from distir.transform.steps import Bytes, StepError, is_heard, step, tell
 

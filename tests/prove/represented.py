@@ -10,7 +10,7 @@ from math import prod
 from distir.ir import DISCARD, HOST, Apply, Attributes, Call, Function, Literal, Module, Param, Return, types
 from distir.ops.group import GROUPED, represented
 from distir.prove.ranks import axes_of, mesh
-from distir.transform.sharding.part_types import on_devices
+from distir.transform.sharding.mesh import on_devices
 
 PLAIN = {op.name: name for name, op in GROUPED.items()}
 

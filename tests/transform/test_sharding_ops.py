@@ -11,7 +11,7 @@ from distir.ops import FAMILIES, OPS, canonical
 from distir.ops.splitting import layout
 from distir.syntax import parse_example
 from distir.transform.sharding import split
-from distir.transform.sharding.state import WHOLE, Split, whole_like
+from distir.placement.along import WHOLE, Split, whole_like
 
 OURS = [name for name in OPS if OPS[name].family in {family.__name__.rpartition(".")[2] for family in FAMILIES}]
 

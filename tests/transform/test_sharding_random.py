@@ -10,7 +10,7 @@ from thorough import most_examples
 
 from distir.ir import TensorType, TupleType, types
 from distir.transform.sharding import split
-from distir.transform.sharding.state import WHOLE, Split
+from distir.placement.along import WHOLE, Split
 
 
 def states(type, size):

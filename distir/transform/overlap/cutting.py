@@ -25,12 +25,13 @@ from distir.ops import OPS, Value, type_of
 from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
 from distir.ops.layout import Layout
 from distir.ops.splitting import layout
+from distir.placement.along import WHOLE, Split
+from distir.placement.along import State as Placement
+from distir.placement.rule import Typing
 from distir.transform.overlap.side_by_side import lined_up, side_by_side
-from distir.transform.sharding.decide import Decision, NoRule, decide
+from distir.transform.sharding.decide import NoRule, decide
 from distir.transform.sharding.items import Each
 from distir.transform.sharding.rewrite import Rewriting, rewritten
-from distir.transform.sharding.state import WHOLE, Split
-from distir.transform.sharding.state import State as Placement
 
 GATHERS = frozenset({"MPIAllgather", GROUPED["MPIAllgather"].name})
 SCATTERS = frozenset({"MPIReduceScatter", GROUPED["MPIReduceScatter"].name})
@@ -48,7 +49,7 @@ class Cut:
     at: int
     chunks: int
     state: Split
-    statements: Mapping[int, Decision]
+    statements: Mapping[int, Typing]
 
 
 def sites(function: Function) -> Iterator[int]:
@@ -155,7 +156,7 @@ class _Finder:
             return None
         names = self.site.results if self.site.op in GATHERS else self.site.args
         states: dict[str, Split] = {}
-        statements: dict[int, Decision] = {}
+        statements: dict[int, Typing] = {}
         for name in names:
             if not isinstance(name, str) or name == DISCARD:
                 return None
@@ -166,9 +167,9 @@ class _Finder:
             statements.update(found)
         return Cut(self.at, self.chunks, state, dict(sorted(statements.items())))
 
-    def _forward(self, name: str, states: dict[str, Split]) -> dict[int, Decision]:
+    def _forward(self, name: str, states: dict[str, Split]) -> dict[int, Typing]:
         """The products after the collective, and the views in between."""
-        found: dict[int, Decision] = {}
+        found: dict[int, Typing] = {}
         for index in self.uses.get(name, ()):
             statement = self.function.body[index]
             if not isinstance(statement, Apply) or statement.stream or statement.op not in OPS:
@@ -197,7 +198,7 @@ class _Finder:
         others = (name for name in names_of(statement.args) if name not in states)
         return all(self.made.get(name, -1) < self.at for name in others)
 
-    def _backward(self, name: str, states: dict[str, Split]) -> dict[int, Decision]:
+    def _backward(self, name: str, states: dict[str, Split]) -> dict[int, Typing]:
         """The products from which a value is computed, and the views, sums and elementwise ops in between."""
         index, wanted = self.made.get(name), states[name]
         users = self.uses.get(name, ())
@@ -223,7 +224,7 @@ class _Finder:
                 found |= self._backward(arg, states)
         return found
 
-    def _decided(self, statement: Apply, states: Mapping[str, Placement]) -> Decision | None:
+    def _decided(self, statement: Apply, states: Mapping[str, Placement]) -> Typing | None:
         """How an op is computed chunk by chunk; None if it cannot be, or its results are not in chunks."""
         vs = tuple(map(self._value, statement.args))
         before = [states.get(arg, WHOLE) if isinstance(arg, str) else WHOLE for arg in statement.args]
@@ -241,7 +242,7 @@ class _Finder:
         kept = all(need == state for need, state in zip(found.needed, before, strict=True))
         return found if kept and all(isinstance(given, Split) for given in found.given) else None
 
-    def _inverse(self, statement: Apply, wanted: Split, states: Mapping[str, Split]) -> Decision | None:
+    def _inverse(self, statement: Apply, wanted: Split, states: Mapping[str, Split]) -> Typing | None:
         """How an op is computed chunk by chunk, for a wanted split of its result."""
         op, vs = OPS[statement.op], tuple(map(self._value, statement.args))
         ws = [type_of(self.rho[name]) for name in statement.results]

@@ -16,6 +16,7 @@ functions, callees first, and `body` their statements: `decide` determines the s
 writes `.scatter` and `.gather`, `shares` the report; `steps` and `stated` run it all.
 """
 
+from distir.placement.along import WHOLE, Split, State
 from distir.transform.sharding.context import (
     CONTEXTS,
     cp,
@@ -30,7 +31,6 @@ from distir.transform.sharding.experts import DISPATCHERS, ep, expert_states, ro
 from distir.transform.sharding.grouped import with_groups
 from distir.transform.sharding.joined import with_joined_sums, with_roles
 from distir.transform.sharding.ownership import Holders, Owned, by_owner, expert_weights, owned_weights, with_owners
-from distir.transform.sharding.state import WHOLE, Split, State
 from distir.transform.sharding.stated import split_as_stated
 from distir.transform.sharding.steps import TensorPlan, dp, sequential, shards_of_expert, split, tensor_shares, tp
 

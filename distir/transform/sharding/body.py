@@ -20,18 +20,7 @@ from distir.ir.dataflow import definitions
 from distir.ir.deep import Deep
 from distir.ir.rewrite import facts_of
 from distir.ops import OPS, Value, item_of, type_of
-from distir.transform.sharding.decide import Decision, NoRule, NotExchanged, decide
-from distir.transform.sharding.decided import write_decided
-from distir.transform.sharding.demanded import demanded, demanded_in_parts
-from distir.transform.sharding.factors import decide_along, write_along, write_in_parts_along
-from distir.transform.sharding.items import Each, Item, Joint, LocalSlice, is_call, is_plain, repeated, with_facts
-from distir.transform.sharding.mesh import Mesh
-from distir.transform.sharding.needed_whole import NeededWhole
-from distir.transform.sharding.reshard import NotAlong
-from distir.transform.sharding.rewrite import restated
-from distir.transform.sharding.sends import parts_to_send, send_in_parts
-from distir.transform.sharding.sizes import divisors
-from distir.transform.sharding.state import (
+from distir.placement.along import (
     PARTIAL,
     WHOLE,
     Nested,
@@ -43,6 +32,18 @@ from distir.transform.sharding.state import (
     is_whole,
     whole_like,
 )
+from distir.placement.rule import Typing
+from distir.transform.sharding.decide import NoRule, NotExchanged, decide
+from distir.transform.sharding.decided import write_decided
+from distir.transform.sharding.demanded import demanded, demanded_in_parts
+from distir.transform.sharding.factors import decide_along, write_along, write_in_parts_along
+from distir.transform.sharding.items import Each, Item, Joint, LocalSlice, is_call, is_plain, repeated, with_facts
+from distir.transform.sharding.mesh import Mesh
+from distir.transform.sharding.needed_whole import NeededWhole
+from distir.transform.sharding.reshard import NotAlong
+from distir.transform.sharding.rewrite import restated
+from distir.transform.sharding.sends import parts_to_send, send_in_parts
+from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.sums import PartialSums, Sums
 
 
@@ -97,7 +98,7 @@ class ShardedBody(PartialSums):
         self._whole = NeededWhole(mesh.whole, self.users)
         self._forms: dict[Form | None, tuple[Item, Sequence[tuple[Value, State, bool]]]] = {}
         """By form of a statement: the items of the first one, and its results; a pipeline repeats its statements."""
-        self._leafwise_known: dict[Any, Decision] = {}
+        self._leafwise_known: dict[Any, Typing] = {}
         """Decisions for ops over tuples: a cache, since gradients are accumulated with each microbatch."""
         for param, value, state in zip(function.params, instance.args, states, strict=True):
             self.define(param.name, value, state)
@@ -246,15 +247,15 @@ class ShardedBody(PartialSums):
 
     def _decision(
         self, index: int, statement: Apply, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]
-    ) -> Decision:
+    ) -> Typing:
         op = OPS[statement.op]
         if self._whole.includes(statement) and not any(map(holds_partial, states)):
             self._whole.gather(statement, vs, states)
-            return Decision((WHOLE,) * len(states), (WHOLE,) * len(ws))
+            return Typing((WHOLE,) * len(states), (WHOLE,) * len(ws))
         with self._ruled(index, statement, states):
             if any(map(is_nested, states)):
                 both = decide_along(op, statement.attrs, vs, states, ws, self.factors)
-                return Decision(both.needed, both.given)
+                return Typing(both.needed, both.given)
             return decide(op, statement.attrs, vs, states, [type_of(w) for w in ws], self.size, self.order)
 
     @contextmanager
@@ -291,8 +292,8 @@ class ShardedBody(PartialSums):
         vs: Sequence[Value],
         states: Sequence[State],
         ws: Sequence[Value],
-        decision: Decision,
-    ) -> Decision:
+        decision: Typing,
+    ) -> Typing:
         """The decision with sums that would be needed whole spread over the devices, if the op can use parts."""
         spread = list(states)
         for i, (arg, state, need) in enumerate(zip(statement.args, states, decision.needed, strict=True)):
@@ -319,18 +320,18 @@ class ShardedBody(PartialSums):
 
     def _leaf_decision(
         self, index: int, statement: Apply, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]
-    ) -> Decision:
+    ) -> Typing:
         """The decision for tuples, with a state for each item."""
         tuples = [isinstance(type_of(v), TupleType) for v in vs]
         if not any(tuples):
             return self._decision(index, statement, vs, states, ws)
-        inner: list[Decision] = []
+        inner: list[Typing] = []
         for k in range(next(len(t.items) for v in vs if isinstance(t := type_of(v), TupleType))):
             item_states = [s[k] if isinstance(s, tuple) else s for s in states]
             items = ([item_of(v, k) for v in values] for values in (vs, ws))
             inner.append(self._leaf_decision(index, statement, next(items), item_states, next(items)))
         needed = tuple(tuple(d.needed[i] for d in inner) if is_tuple else WHOLE for i, is_tuple in enumerate(tuples))
-        return Decision(needed, tuple(tuple(d.given[j] for d in inner) for j in range(len(ws))))
+        return Typing(needed, tuple(tuple(d.given[j] for d in inner) for j in range(len(ws))))
 
     def _call(self, statement: Call) -> Deep[None]:
         vs = tuple(map(self.value, statement.args))

@@ -12,9 +12,9 @@ from distir.ir import Apply, Attributes, TupleType, types
 from distir.ir import results as results_of
 from distir.ir.rewrite import common
 from distir.ops import type_of
+from distir.placement.along import whole_like
 from distir.transform.sharding.body import ShardedBody
 from distir.transform.sharding.items import Collective, Each, Item, Joint, with_facts
-from distir.transform.sharding.state import whole_like
 
 
 def bucketed(body: ShardedBody, bucket_bytes: int) -> list[Item]:

@@ -20,6 +20,8 @@ from distir.ir.rewrite import mapped
 from distir.ir.roles import is_held
 from distir.ops.attention import CONTEXTS
 from distir.ops.layout import Blocks, Repeated
+from distir.placement.along import Split, State, whole_like
+from distir.placement.part_types import whole_block
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -30,9 +32,7 @@ from distir.transform.sharding.grouped import with_groups
 from distir.transform.sharding.joined import with_roles
 from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.ownership import Holders, by_owner, owned_weights, with_owners
-from distir.transform.sharding.part_types import whole_block
 from distir.transform.sharding.sizes import divisors
-from distir.transform.sharding.state import Split, State, whole_like
 from distir.transform.sharding.steps import split
 from distir.transform.steps import Count, StepError, doubling, step, tell
 

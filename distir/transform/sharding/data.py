@@ -9,10 +9,10 @@ from distir.ir import Apply, Function, Param, Part, Site, TensorType, Type, type
 from distir.ops import OPS, Reject, type_of
 from distir.ops.layout import Blocks
 from distir.ops.splitting import layout
+from distir.placement.along import Split, State, whole_like
+from distir.placement.part_types import whole_block
 from distir.transform.sharding.batch import no_batch
-from distir.transform.sharding.part_types import whole_block
 from distir.transform.sharding.sizes import check_divides
-from distir.transform.sharding.state import Split, State, whole_like
 
 
 def batch_states(analysis: Analysis, entry: Function, size: int) -> list[State]:

@@ -1,23 +1,31 @@
-"""Decides how one op runs on split values: the states that it needs of operands, and those of its results.
+"""Decides how one op runs on split values: the cheapest of its typings over operands that may be moved.
 
-By the op's layout and linearity alone. Writes no statements.
+By the op's rule alone (`placement.rule`). Writes no statements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from distir.ir import Attributes, Dense, Dim, TensorType, Type
+from distir.ir import Attributes, Type
 from distir.ops import Op, Value, bind, type_of
-from distir.ops.dropout import runs_of
-from distir.ops.host import known_ints
-from distir.ops.layout import Block, Blocks, Layout, Letters, Shared
-from distir.ops.splitting import layout, linear_operands, operand_places
+from distir.ops.layout import Layout
+from distir.ops.splitting import layout
+from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State
+from distir.placement.rule import (
+    Typing,
+    are_equal,
+    at,
+    by_letter,
+    dim_of,
+    elements,
+    placed_along,
+    stays_greatest,
+    stays_partial,
+)
 from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.part_types import whole_block
-from distir.transform.sharding.state import GREATEST, PARTIAL, WHOLE, Split, State, is_host
 
 
 class NoRule(Exception):  # noqa: N818 - a verdict on an op, not a failure of ours
@@ -32,25 +40,11 @@ class NotExchanged(Exception):  # noqa: N818
         self.sizes = sizes
 
 
-KEEP_GREATEST = frozenset({"Concat", "Greatest", "Squeeze", "Unsqueeze"})
-"""Ops that map partial maxima to partial maxima."""
-
-
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """The states of operands and results. `letter`: the split letter of `layout`, if any.
+class Exchanged(Typing):
+    """The typing of an op whose results are brought into other placements at once, as its layout says (`exchanged`)."""
 
-    `lessened`: the operand whose shared blocks are divided by the number of devices, since results are sums over
-    devices.
-    """
-
-    needed: tuple[State, ...]
-    given: tuple[State, ...]
-    letter: str | None = None
-    layout: Layout | None = None
-    lessened: int | None = None
-    returned: tuple[State, ...] | None = None
-    """The states into which results are brought at once, if the layout requires it (`exchanged`)."""
+    returned: tuple[State, ...] = ()
 
 
 def decide(
@@ -61,7 +55,7 @@ def decide(
     ws: Sequence[Type],
     size: int,
     order: Order = IN_ORDER,
-) -> Decision:
+) -> Typing:
     """For operands `vs` in `states` and results `ws`, none of them tuples. Raises NoRule."""
     return _decided(op, attrs, tuple(vs), tuple(states), tuple(ws), size, order)
 
@@ -75,15 +69,15 @@ def _decided(
     ws: tuple[Type, ...],
     size: int,
     order: Order,
-) -> Decision:
+) -> Typing:
     if op.awaits:  # the others are waited for, and not read
-        return Decision(states, (states[0],))
-    if any(state is PARTIAL for state in states) and _stays_partial(op, vs, states):
-        return Decision(tuple(states), (PARTIAL,) * len(ws))
-    if any(state is GREATEST for state in states) and _stays_greatest(op, states):
-        return Decision(tuple(states), (GREATEST,) * len(ws))
+        return Typing(states, (states[0],))
+    if any(state is PARTIAL for state in states) and stays_partial(op, vs, states):
+        return Typing(tuple(states), (PARTIAL,) * len(ws))
+    if any(state is GREATEST for state in states) and stays_greatest(op, states):
+        return Typing(tuple(states), (GREATEST,) * len(ws))
     if not any(isinstance(state, Split) for state in states):
-        return Decision((WHOLE,) * len(vs), (WHOLE,) * len(ws))
+        return Typing((WHOLE,) * len(vs), (WHOLE,) * len(ws))
     found = layout(op, vs, ws, attrs)
     if found is None:
         raise NoRule
@@ -91,30 +85,25 @@ def _decided(
         if one.exchanged is not None and (decision := _exchanged(op, one, attrs, vs, states, ws, size)) is not None:
             return decision
         for letter in _by_cost(one, vs, states, ws):
-            decision = _split(op, letter, one, bind(op, attrs), vs, states, ws, order.parts(size))
+            decision = by_letter(op, letter, one, bind(op, attrs), vs, states, ws, order.parts(size))
             if decision is not None:
                 return decision
-    return Decision((WHOLE,) * len(vs), (WHOLE,) * len(ws))
+    return Typing((WHOLE,) * len(vs), (WHOLE,) * len(ws))
 
 
 def made_in_parts(
     op: Op, attrs: Attributes, vs: Sequence[Value], ws: Sequence[Type], wanted: Split, size: int
-) -> Decision | None:
-    """The decision to compute a wanted part of a result from whole operands; None if that takes parts of them."""
+) -> Typing | None:
+    """The typing that computes a wanted part of a result from whole operands; None if that takes parts of them."""
     main = layout(op, tuple(vs), tuple(ws), attrs)
     for found in () if main is None else (main, *main.others):
         letter = at(found.results[0], wanted.axis)
         if letter in found.parted and not any(letter in letters for letters in found.operands):
-            if wanted.blocks and not (letter in found.blocked and _are_equal(wanted.blocks)):
+            if wanted.blocks and not (letter in found.blocked and are_equal(wanted.blocks)):
                 return None
-            made = _split(op, letter, found, bind(op, attrs), vs, (WHOLE,) * len(vs), ws, size)
+            made = by_letter(op, letter, found, bind(op, attrs), vs, (WHOLE,) * len(vs), ws, size)
             return made and replace(made, given=tuple(wanted if isinstance(s, Split) else s for s in made.given))
     return None
-
-
-def _are_equal(blocks: Blocks) -> bool:
-    """Whether blocks are of one size, all split."""
-    return all(isinstance(block, int) and block == blocks[0] for block in blocks)
 
 
 def _exchanged(
@@ -125,7 +114,7 @@ def _exchanged(
     states: tuple[State, ...],
     ws: tuple[Type, ...],
     size: int,
-) -> Decision | None:
+) -> Exchanged | None:
     """The decision to split along another letter than the operands are, and to bring results back."""
     exchange = found.exchanged
     assert exchange is not None
@@ -133,36 +122,17 @@ def _exchanged(
     if exchange.before not in letters:
         return None
     bound = bind(op, attrs)
-    decision = _split(op, exchange.inside, found, bound, vs, states, ws, size)
-    back = _states(exchange.before, found.results, {}, Split(0), PARTIAL)
-    if decision is None or back is None:
+    made = by_letter(op, exchange.inside, found, bound, vs, states, ws, size)
+    back = placed_along(exchange.before, found.results, {}, Split(0), PARTIAL)
+    if made is None or back is None:
         counts = {bound.get(name) for name in found.divided.get(exchange.inside, ())}
-        counts = counts or {_dim(type_of(v), own, exchange.inside) for v, own in zip(vs, found.operands, strict=True)}
+        counts = counts or {dim_of(type_of(v), own, exchange.inside) for v, own in zip(vs, found.operands, strict=True)}
         raise NotExchanged(tuple(n for n in counts if isinstance(n, int)))
-    pairs = enumerate(zip(decision.given, back, strict=True))
+    pairs = enumerate(zip(made.given, back, strict=True))
     returned = tuple(
         given if there is PARTIAL or given is PARTIAL or j in exchange.kept else there for j, (given, there) in pairs
     )
-    return replace(decision, returned=returned)
-
-
-def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool:
-    """Whether the op maps partial sums to partial sums of its results."""
-    if op.linear == "jointly":
-        places = operand_places(op, vs)
-        host = [is_host(v) for v in vs]
-        stated = all(place.device == "host" for place, h in zip(places, host, strict=True) if h)
-        return stated and all(s is PARTIAL for s, h in zip(states, host, strict=True) if not h)
-    partial = [i for i, state in enumerate(states) if state is PARTIAL]
-    others = [state for state in states if state is not PARTIAL]
-    return (
-        len(partial) == 1 and op.operand_name(partial[0]) in linear_operands(op, vs) and all(s is WHOLE for s in others)
-    )
-
-
-def _stays_greatest(op: Op, states: Sequence[State]) -> bool:
-    """Whether the op maps partial maxima to partial maxima. A whole value is a partial maximum, too."""
-    return op.name in KEEP_GREATEST and not any(isinstance(state, Split) for state in states)
+    return Exchanged(made.needed, made.given, made.letter, made.layout, made.lessened, returned)
 
 
 def _by_cost(found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type]) -> list[str]:
@@ -171,256 +141,17 @@ def _by_cost(found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Se
     fixed: set[str] = set()
     for letters, v, state in zip(found.operands, vs, states, strict=True):
         if isinstance(state, Split) and (letter := at(letters, state.axis)) is not None:
-            weights[letter] = weights.get(letter, 0) + _weight(type_of(v))
+            weights[letter] = weights.get(letter, 0) + elements(type_of(v))
             if not state.loose:
                 fixed.add(letter)
-    moved = sum(_weight(type_of(v)) for v, state in zip(vs, states, strict=True) if state is not WHOLE)
+    moved = sum(elements(type_of(v)) for v, state in zip(vs, states, strict=True) if state is not WHOLE)
 
     def cost(letter: str) -> int:
         """The elements communicated: of operands that are not split so, and of sums afterwards."""
-        summed = sum(_weight(w) for w, letters in zip(ws, found.results, strict=True) if letter not in letters)
+        summed = sum(elements(w) for w, letters in zip(ws, found.results, strict=True) if letter not in letters)
         return moved - weights[letter] + summed
 
     def order(letter: str) -> tuple[bool, bool, int, int]:
         return letter != found.owned, letter not in fixed, cost(letter), -weights[letter]
 
     return sorted(weights, key=order)
-
-
-def _weight(type: Type) -> int:
-    elements = type.elements if isinstance(type, TensorType) else None
-    return elements if isinstance(elements, int) else 1
-
-
-def at(letters: Letters, axis: int) -> str | None:
-    """The letter of a dimension; None where the shape was not known."""
-    return letters[axis] if axis < len(letters) else None
-
-
-def _split(
-    op: Op,
-    letter: str,
-    found: Layout,
-    attrs: Attributes,
-    vs: Sequence[Value],
-    states: Sequence[State],
-    ws: Sequence[Type],
-    size: int,
-) -> Decision | None:
-    """The decision to split one letter, or None if that is impossible."""
-    loose = _is_loose(letter, found, states)
-    if loose and (letter in found.parted or _joins(letter, found) or _cuts(letter, found)):
-        return None
-    if letter == found.apart:
-        return _split_apart(letter, found, vs, states, ws, size)
-    blocks = _common_blocks(letter, found, states)
-    if blocks is None or (letter in found.contiguous and blocks):
-        return None
-    if letter in found.averaged and not all(_is_float(w) for w in ws):
-        return None
-    mixed = Split(0, blocks).is_mixed
-    sizes = {_dim(type_of(v), letters, letter) for v, letters in zip(vs, found.operands, strict=True)} - {None}
-    for name in found.divided.get(letter, ()):
-        if not (attrs.get(name) in sizes if mixed else _divides(attrs.get(name), size)):
-            return None
-    parted = letter in found.parted - found.gathered and letter != found.sequence
-    if blocks and ((parted and not (letter in found.blocked and _are_equal(blocks))) or _joins(letter, found)):
-        return None
-    needed = _states(letter, found.operands, found.operand_blocks, Split(0, blocks, loose), WHOLE)
-    kept = Split(0, () if _cuts(letter, found) else blocks, loose)
-    given = _states(letter, found.results, found.result_blocks, kept, PARTIAL)
-    if needed is None or given is None:
-        return None
-    given = tuple(_without_letter(j, found) if s is PARTIAL else s for j, s in enumerate(given))
-    pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
-    if (letter in found.parted or letter in found.located) and not all(_is_known(t, s) for t, s in pairs):
-        return None
-    if letter in found.located and (count := len(stated_runs(found, vs, needed[0]))) and count % size and size % count:
-        return None
-    if not all(_fits(t, s, size) for t, s in pairs):
-        return None
-    if not mixed or PARTIAL not in given:
-        return Decision(needed, given, letter, found)
-    lessened = _linear_in(op, found, needed, vs)
-    averaged = letter in found.averaged and found.scaled is None
-    return None if lessened is None or averaged else Decision(needed, given, letter, found, lessened)
-
-
-def _without_letter(result: int, found: Layout) -> State:
-    """The state of a result that does not have the split letter."""
-    if result in found.greatest:
-        return GREATEST
-    return WHOLE if result in found.whole else PARTIAL
-
-
-def _split_apart(
-    letter: str, found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type], size: int
-) -> Decision | None:
-    """The decision for a dimension joined from others, or cut into others, some of which may be replicated."""
-    if _cuts(letter, found):
-        ((i, axis), wanted), *_ = found.operand_blocks.items()
-        state = states[i]
-        assert isinstance(state, Split)
-        groups = _grouped(wanted, state.blocks)
-        if groups is None:
-            return None
-        needed = tuple(s if k == i else WHOLE for k, s in enumerate(states))
-        given = tuple(_of_group(found.results[j].index(letter), group) for j, group in enumerate(groups))
-    else:
-        ((_, axis), dims), *_ = found.result_blocks.items()
-        needed = tuple(map(_piece, states, vs, (letters.index(letter) for letters in found.operands), [size] * len(vs)))
-        blocks = [_in_joined(state, dim) for state, dim in zip(needed, dims, strict=True)]
-        if any(own is None for own in blocks):
-            return None
-        given = (Split(axis, tuple(block for own in blocks if own is not None for block in own)),)
-    pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
-    return Decision(needed, given, letter, found) if all(_fits(t, s, size) for t, s in pairs) else None
-
-
-def stated_runs(found: Layout, vs: Sequence[Value], state: State) -> tuple[int, ...]:
-    """The starts of the first operand's runs along the split dimension; empty if there is one run."""
-    start = vs[found.start] if found.start is not None and found.start < len(vs) else None
-    stated, first = known_ints(start) if isinstance(start, Dense) else None, type_of(vs[0])
-    if not stated or not isinstance(state, Split) or not isinstance(first, TensorType):
-        return ()
-    runs = runs_of(stated, len(first.shape or ()))[state.axis]
-    return runs if len(runs) > 1 else ()
-
-
-def _grouped(wanted: Blocks, blocks: Blocks) -> list[Blocks] | None:
-    """For each block into which a dimension is cut, its own blocks; None if boundaries do not match."""
-    if wanted == blocks:
-        return [(block,) for block in blocks]
-    if len(wanted) == 1 and not blocks:
-        return [wanted]
-    left, found = list(blocks), list[Blocks]()
-    for block in wanted:
-        group: list[Block] = []
-        while left and isinstance(block, int) and sum(whole_sizes(group)) < block:
-            group.append(left.pop(0))
-        if sum(whole_sizes(group)) != block or not group:
-            return None
-        found.append(tuple(group))
-    return None if left else found
-
-
-def whole_sizes(blocks: Sequence[Block]) -> list[int]:
-    """The sizes of whole blocks, as far as they are known."""
-    return [size for block in blocks if isinstance(size := whole_block(block), int)]
-
-
-def _of_group(axis: int, group: Blocks) -> State:
-    """The state of a dimension that consists of these blocks."""
-    if all(isinstance(block, Shared) for block in group):
-        return WHOLE
-    return Split(axis) if len(group) == 1 else Split(axis, group)
-
-
-def _piece(state: State, value: Value, axis: int, size: int) -> State:
-    """The state needed of an operand that is joined with others; a host value is sliced, if possible."""
-    if isinstance(state, Split) and state.axis == axis and not state.loose:
-        return state
-    found = type_of(value)
-    shape = found.shape if isinstance(found, TensorType) else None
-    dim = shape[axis] if is_host(value) and shape is not None else None
-    return Split(axis) if isinstance(dim, int) and dim % size == 0 else WHOLE
-
-
-def _in_joined(state: State, dim: Block) -> Blocks | None:
-    """The blocks of the joined dimension due to an operand in this state; None if unknown."""
-    if not isinstance(state, Split):
-        return (Shared(dim),) if isinstance(dim, int) else None
-    return None if state.is_repeated else state.blocks or (dim,)
-
-
-def _linear_in(op: Op, found: Layout, needed: Sequence[State], vs: Sequence[Value]) -> int | None:
-    """The smallest split operand in which the op is linear."""
-    linear = [
-        i
-        for i, state in enumerate(needed)
-        if isinstance(state, Split)
-        and (i in found.factors or op.linear == "jointly" or op.operand_name(i) in op.linear)
-    ]
-    return min(linear, key=lambda i: _weight(type_of(vs[i])), default=None)
-
-
-def _dim(type: Type, letters: Letters, letter: str) -> Dim:
-    """The size of a letter's dimension."""
-    shape = type.shape if isinstance(type, TensorType) else None
-    return shape[letters.index(letter)] if shape is not None and letter in letters else None
-
-
-def _joins(letter: str, found: Layout) -> bool:
-    """Whether a result is joined from blocks along the letter."""
-    return any(found.results[j][axis] == letter for j, axis in found.result_blocks)
-
-
-def _cuts(letter: str, found: Layout) -> bool:
-    """Whether an operand is cut into blocks along the letter."""
-    return any(found.operands[i][axis] == letter for i, axis in found.operand_blocks)
-
-
-def _is_loose(letter: str, found: Layout, states: Sequence[State]) -> bool:
-    """Whether all operands split along the letter are loosely split."""
-    pairs = zip(found.operands, states, strict=True)
-    split = [state for letters, state in pairs if isinstance(state, Split) and at(letters, state.axis) == letter]
-    return bool(split) and all(state.loose for state in split)
-
-
-def _common_blocks(letter: str, found: Layout, states: Sequence[State]) -> Blocks | None:
-    """The blocks in which operands are to be split along the letter; None if they do not match.
-
-    If a block is whole in some operands and split in others, it is split.
-    """
-    blocks: dict[Blocks, None] = {}
-    for i, (letters, state) in enumerate(zip(found.operands, states, strict=True)):
-        if isinstance(state, Split) and at(letters, state.axis) == letter:
-            if (wanted := found.operand_blocks.get((i, state.axis))) is not None and wanted != state.blocks:
-                return None
-            blocks[state.blocks] = None
-    if len(blocks) > 1 and len({tuple(map(whole_block, own)) for own in blocks}) > 1:
-        return None
-    return min(blocks, key=lambda own: sum(isinstance(block, Shared) for block in own), default=())
-
-
-def _states(
-    letter: str,
-    places: tuple[Letters, ...],
-    own_blocks: Mapping[tuple[int, int], Blocks],
-    like: Split,
-    otherwise: State,
-) -> tuple[State, ...] | None:
-    """A state for each operand or result, split `like` this along the letter; None if the letter occurs twice."""
-    found: list[State] = []
-    for i, letters in enumerate(places):
-        if letters.count(letter) > 1:
-            return None
-        if letter not in letters:
-            found.append(otherwise)
-            continue
-        axis = letters.index(letter)
-        found.append(Split(axis, own_blocks.get((i, axis), like.blocks), like.loose))
-    return tuple(found)
-
-
-def _fits(type: Type, state: State, size: int) -> bool:
-    """Whether the split dimension, and each block of it, divides, as far as known."""
-    if not isinstance(state, Split) or not isinstance(type, TensorType) or type.shape is None:
-        return True
-    split = [whole_block(block) for block in state.blocks if not isinstance(block, Shared)]
-    return all(_divides(dim, size) for dim in (*split, *(() if state.is_mixed else (type.shape[state.axis],))))
-
-
-def _is_known(type: Type, state: State) -> bool:
-    """Whether the size of the dimension that is split is a number."""
-    shape = type.shape if isinstance(type, TensorType) else None
-    return not isinstance(state, Split) or (shape is not None and isinstance(shape[state.axis], int))
-
-
-def _divides(value: object, size: int) -> bool:
-    """Whether a dimension, or a number in an attribute, divides, as far as known."""
-    return not isinstance(value, int) or isinstance(value, bool) or value % size == 0
-
-
-def _is_float(type: Type) -> bool:
-    return isinstance(type, TensorType) and type.dtype is not None and type.dtype.kind == "float"

@@ -7,21 +7,22 @@ from dataclasses import replace
 
 from distir.ir import DISCARD, Apply, Arg, Attributes, Dense, Literal
 from distir.ops import OPS, Value, strengthen, type_of
-from distir.transform.sharding.decide import Decision
+from distir.placement.along import Split
+from distir.placement.rule import Typing
+from distir.transform.sharding.decide import Exchanged
 from distir.transform.sharding.items import Collective
 from distir.transform.sharding.rewrite import Rewriting, rewritten
-from distir.transform.sharding.state import Split
 
 
 def write_decided(
-    body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequence[Value], decision: Decision
+    body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequence[Value], decision: Typing
 ) -> None:
     """Append the statement, after collectives that bring its operands into the states needed."""
     whole = _typed_where_cut(statement, vs, decision)
     args = [body.placed(arg, need) for arg, need in zip(whole, decision.needed, strict=True)]
     if decision.letter is None:
         body.write(statement, ws, decision.given, args)
-    elif decision.returned is None:
+    elif not isinstance(decision, Exchanged):
         rewritten(body, statement, args, vs, ws, decision)
     else:
         own = _own_names(body, statement.results, decision)
@@ -33,18 +34,16 @@ def write_decided(
         _bring_back(body, statement.results, own, ws, decision)
 
 
-def _own_names(body: Rewriting, results: Sequence[str], decision: Decision) -> tuple[str, ...]:
+def _own_names(body: Rewriting, results: Sequence[str], decision: Exchanged) -> tuple[str, ...]:
     """Names for results that change their state at once."""
-    assert decision.returned is not None
     pairs = zip(results, decision.given, decision.returned, strict=True)
     return tuple(r if r == DISCARD or given == back else body.fresh(f"{r}_heads") for r, given, back in pairs)
 
 
 def _bring_back(
-    body: Rewriting, results: Sequence[str], own: Sequence[str], ws: Sequence[Value], decision: Decision
+    body: Rewriting, results: Sequence[str], own: Sequence[str], ws: Sequence[Value], decision: Exchanged
 ) -> None:
     """Bring results back into the states of the op's operands."""
-    assert decision.returned is not None
     for name, given, w, now, back in zip(results, own, ws, decision.given, decision.returned, strict=True):
         if given == name:
             continue
@@ -55,7 +54,7 @@ def _bring_back(
         body.define(name, w, back)
 
 
-def _typed_where_cut(statement: Apply, vs: Sequence[Value], decision: Decision) -> tuple[Arg, ...]:
+def _typed_where_cut(statement: Apply, vs: Sequence[Value], decision: Typing) -> tuple[Arg, ...]:
     """The operands, with element types for literals that are split: those types follow from other operands."""
     pairs = zip(statement.args, decision.needed, strict=True)
     if not any(isinstance(arg, Literal) and isinstance(need, Split) for arg, need in pairs):

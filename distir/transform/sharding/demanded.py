@@ -9,9 +9,10 @@ from distir.ir import names as names_of
 from distir.ops import OPS, Value, type_of
 from distir.ops.group import GROUPED
 from distir.ops.layout import equal_blocks
-from distir.transform.sharding.decide import Decision, NoRule, NotExchanged, decide, made_in_parts
+from distir.placement.along import WHOLE, Nested, Split, is_host, is_nested
+from distir.placement.rule import Typing
+from distir.transform.sharding.decide import NoRule, NotExchanged, decide, made_in_parts
 from distir.transform.sharding.factors import decide_along
-from distir.transform.sharding.state import WHOLE, Nested, Split, is_host, is_nested
 from distir.transform.sharding.sums import PartialSums
 
 EXCHANGES = ("MPIAlltoall", GROUPED["MPIAlltoall"].name)
@@ -66,7 +67,7 @@ def _value(body: PartialSums, arg: Arg, name: str, value: Value, known: Mapping[
     return body.instance.state[arg] if isinstance(arg, str) and arg != DISCARD and not known[arg] else body.value(arg)
 
 
-def demanded_in_parts(body: PartialSums, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> Decision | None:
+def demanded_in_parts(body: PartialSums, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> Typing | None:
     """The decision to compute the part that a user of the result needs; None if there is none."""
     wanted = demanded(body, statement, ws)
     if not isinstance(wanted, Split):

@@ -16,6 +16,7 @@ from distir.ir import NO_ATTRIBUTES, Apply, Arg, Attributes, Function, Module, S
 from distir.ir.rewrite import mapped
 from distir.ops.group import GROUPED
 from distir.ops.resources import ROUTED
+from distir.placement.along import State
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.entry import entry_of
 from distir.transform.order import SPREAD
@@ -23,7 +24,6 @@ from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import mesh_of
 from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_weights, with_owners
-from distir.transform.sharding.state import State
 from distir.transform.sharding.steps import split
 from distir.transform.steps import Count, StepError, doubling, step, tell
 

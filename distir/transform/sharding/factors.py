@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 
 from distir.ir import Apply, Attributes, TensorType
 from distir.ops import OPS, Op, Value, type_of
-from distir.transform.sharding.decide import Decision, NoRule, decide, made_in_parts
+from distir.placement.along import WHOLE, Nested, Split, State, is_nested, nested, state_along
+from distir.placement.part_types import part_of
+from distir.placement.rule import Typing
+from distir.transform.sharding.decide import Exchanged, NoRule, decide, made_in_parts
 from distir.transform.sharding.items import Each
-from distir.transform.sharding.part_types import part_of
 from distir.transform.sharding.rewrite import Rewriting, rewritten
-from distir.transform.sharding.state import WHOLE, Nested, Split, State, is_nested, nested, state_along
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
     """A decision for each factor, outermost first, with the operands and results that it is of."""
 
-    each: tuple[Decision, ...]
+    each: tuple[Typing, ...]
     operands: tuple[tuple[Value, ...], ...]
     results: tuple[tuple[Value, ...], ...]
     factors: tuple[int, ...]
@@ -55,12 +56,12 @@ def decide_along(
 def _decide_along(
     op: Op, attrs: Attributes, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value], factors: Sequence[int]
 ) -> Decisions:
-    each: list[Decision] = []
+    each: list[Typing] = []
     operands, results = [tuple(vs)], [tuple(ws)]
     for k, size in enumerate(factors):
         own = [state_along(state, k) for state in states]
         decision = decide(op, attrs, operands[k], own, [type_of(w) for w in results[k]], size)
-        if decision.returned is not None:
+        if isinstance(decision, Exchanged):
             raise NoRule
         each.append(decision)
         operands.append(tuple(map(_part, operands[k], decision.needed, [size] * len(vs))))
@@ -95,7 +96,7 @@ def write_along(
         body.define(name, w, state)
 
 
-def _is_parted(decision: Decision) -> bool:
+def _is_parted(decision: Typing) -> bool:
     return decision.layout is not None and decision.letter in decision.layout.parted
 
 

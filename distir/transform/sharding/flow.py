@@ -16,6 +16,7 @@ from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
+from distir.placement.along import is_host
 from distir.transform.sharding.boundary import BoundarySummary, Sides, summary_of
 from distir.transform.sharding.classes import Classes, Pieces, Settled, is_one
 from distir.transform.sharding.leaves import (
@@ -29,7 +30,6 @@ from distir.transform.sharding.leaves import (
     leafwise,
     makes_no_dimension,
 )
-from distir.transform.sharding.state import is_host
 
 
 class Flow:

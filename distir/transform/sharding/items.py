@@ -29,8 +29,7 @@ from distir.ir import (
 from distir.ir import operands as operands_of
 from distir.ir.rewrite import state_since, stating
 from distir.ops.group import GROUPED, GroupConstant, GroupParts, represented
-from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device
-from distir.transform.sharding.part_types import on_devices
+from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device, on_devices
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from distir.ir import DISCARD, Apply, Arg, Literal, TensorType, TupleType, Type
 from distir.ops import Value, item_of, type_of
 from distir.ops.layout import Layout, Letters
-from distir.transform.sharding.state import is_host
+from distir.placement.along import is_host
 
 Leaf = tuple[Value, tuple[int, ...]]
 """An operand, or a leaf of a tuple operand, and the path to it."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import Literal
 
-from distir.ir import HOST, Apply, Attributes, Call, Function, Module, Statement, Type, types
+from distir.ir import HOST, Apply, Attributes, Call, Function, Module, Statement, TensorType, TupleType, Type, types
 from distir.ops.group import represented
 
 
@@ -140,6 +141,19 @@ def devices_of(function: Function) -> set[int]:
     for claim in stated:
         found.update(() if claim is None else types.devices(claim))
     return found - {HOST}
+
+
+def on_devices(type: Type, move: Callable[[int], int]) -> Type:
+    """The type with every device replaced."""
+    match type:
+        case TupleType(items):
+            return TupleType(tuple(on_devices(item, move) for item in items))
+        case TensorType(dtype, shape, device, offloaded) if device is not None and device != HOST:
+            return TensorType(dtype, shape, move(device), offloaded)
+        case types.AnyType(device) if device is not None and device != HOST:
+            return types.AnyType(move(device))
+        case _:
+            return type
 
 
 @lru_cache(maxsize=1 << 12)  # a cache: a pipeline has many sends between few devices

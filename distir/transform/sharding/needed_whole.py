@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from distir.ir import Apply, Statement, TensorType
 from distir.ir import names as names_of
 from distir.ops import Value, type_of
-from distir.transform.sharding.state import Split, State
+from distir.placement.along import Split, State
 
 PASSED_ON = frozenset({"Cast", "Flatten", "Reshape"})
 """Ops allowed between a value and an op that needs it whole: the value before them is gathered, in its type."""

@@ -9,13 +9,13 @@ from functools import lru_cache
 
 from distir.ir import Apply, Function, Module
 from distir.ir.roles import is_held
+from distir.placement.along import WHOLE, Split, State, nested
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.classes import Settled, is_one
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.owned import OwnedExperts, Owners, owned, owners_of
-from distir.transform.sharding.state import WHOLE, Split, State, nested
 from distir.transform.steps import StepError, tell
 
 Owned = Mapping[str, tuple[tuple[tuple[int, ...], int], ...]]

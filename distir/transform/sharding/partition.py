@@ -16,14 +16,14 @@ from distir.ir import Apply, Arg, Call, Function, Module, Param, Return, Stateme
 from distir.ir.deep import Deep, finish
 from distir.ir.rewrite import mapped
 from distir.ops import Value
+from distir.placement.along import State, is_host
+from distir.placement.part_types import kept_names, open_part_of, part_of
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.buckets import bucketed
 from distir.transform.sharding.closures import Closures, Findings
 from distir.transform.sharding.items import Each, Expansion, alike
-from distir.transform.sharding.mesh import Mesh
-from distir.transform.sharding.part_types import kept_names, on_devices, open_part_of, part_of
-from distir.transform.sharding.state import State, is_host
+from distir.transform.sharding.mesh import Mesh, on_devices
 from distir.transform.sharding.sums import names_devices
 
 SUMS = frozenset({"MPIAllreduce", "MPIReduceScatter", "GroupAllreduce", "GroupReduceScatter"})

@@ -9,15 +9,15 @@ from itertools import accumulate
 from distir.ir import DTYPES, UNKNOWN, Apply, Arg, Attributes, Constant, Literal, TensorType
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Repeated
-from distir.transform.sharding.decide import Decision
+from distir.placement.along import PARTIAL, WHOLE, Split, State
+from distir.placement.part_types import whole_block
+from distir.placement.rule import Typing
 from distir.transform.sharding.items import Collective, Each, Ranked
-from distir.transform.sharding.part_types import whole_block
 from distir.transform.sharding.reshard import Resharding
-from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State
 from distir.transform.steps import StepError
 
 
-def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequence[Value], decision: Decision) -> None:
+def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequence[Value], decision: Typing) -> None:
     """Append the ops that the op's rule writes."""
     op = OPS[statement.op]
     assert decision.letter is not None

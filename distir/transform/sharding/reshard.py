@@ -25,10 +25,7 @@ from distir.ir import (
 )
 from distir.ops import Value, type_of
 from distir.ops.layout import Shared
-from distir.transform.sharding.items import Collective, Each, Item, LocalSlice, Ranked
-from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.part_types import part_of_block, whole_block
-from distir.transform.sharding.state import (
+from distir.placement.along import (
     GREATEST,
     PARTIAL,
     WHOLE,
@@ -44,6 +41,9 @@ from distir.transform.sharding.state import (
     state_along,
     whole_like,
 )
+from distir.placement.part_types import part_of_block, whole_block
+from distir.transform.sharding.items import Collective, Each, Item, LocalSlice, Ranked
+from distir.transform.sharding.mesh import IN_ORDER, Order
 
 
 class NotAlong(Exception):  # noqa: N818 - a verdict on a value, not a failure of ours

@@ -24,13 +24,13 @@ from distir.ir import (
 )
 from distir.ops import OPS, Reject, Value, bind, type_of
 from distir.ops.host import known_ints
-from distir.transform.sharding.decide import Decision, stated_runs
+from distir.placement.along import PARTIAL, WHOLE, Split
+from distir.placement.part_types import part_of
+from distir.placement.rule import Typing, stated_runs
 from distir.transform.sharding.items import Each, Ranked
 from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.part_types import part_of
 from distir.transform.sharding.parts import in_parts
 from distir.transform.sharding.reshard import Resharding
-from distir.transform.sharding.state import PARTIAL, WHOLE, Split
 
 
 class Rewriting(Resharding):
@@ -51,7 +51,7 @@ class Rewriting(Resharding):
 
 
 def rewritten(
-    body: Rewriting, statement: Apply, args: list[Arg], vs: Sequence[Value], ws: Sequence[Value], decision: Decision
+    body: Rewriting, statement: Apply, args: list[Arg], vs: Sequence[Value], ws: Sequence[Value], decision: Typing
 ) -> None:
     """Append the statement for each device's parts of its operands, with one letter split."""
     layout, letter = decision.layout, decision.letter
@@ -122,7 +122,7 @@ def restated(body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequenc
     body.define(name, w, WHOLE)
 
 
-def _cut_apart(body: Rewriting, statement: Apply, args: list[Arg], ws: Sequence[Value], decision: Decision) -> Apply:
+def _cut_apart(body: Rewriting, statement: Apply, args: list[Arg], ws: Sequence[Value], decision: Typing) -> Apply:
     """A dimension cut into others, split or whole: changes the stated sizes in `args`."""
     here = [part_of(type_of(w), given, body.size) for w, given in zip(ws, decision.given, strict=True)]
     own = next(state for state in decision.needed if isinstance(state, Split))
@@ -135,7 +135,7 @@ def _cut_apart(body: Rewriting, statement: Apply, args: list[Arg], ws: Sequence[
     return replace(statement, attrs=Attributes(attrs))
 
 
-def _attributes(statement: Apply, vs: Sequence[Value], decision: Decision, size: int) -> Attributes:
+def _attributes(statement: Apply, vs: Sequence[Value], decision: Typing, size: int) -> Attributes:
     assert decision.layout is not None
     assert decision.letter is not None
     names = decision.layout.divided.get(decision.letter, ())
@@ -152,7 +152,7 @@ def _attributes(statement: Apply, vs: Sequence[Value], decision: Decision, size:
     return Attributes(found)
 
 
-def _part_of_number(value: int, vs: Sequence[Value], decision: Decision, size: int) -> int:
+def _part_of_number(value: int, vs: Sequence[Value], decision: Typing, size: int) -> int:
     """A number in an attribute for one device's part; for a dimension with shared blocks, the part's size."""
     for v, state in zip(vs, decision.needed, strict=True):
         if isinstance(state, Split) and state.is_mixed:
@@ -164,7 +164,7 @@ def _part_of_number(value: int, vs: Sequence[Value], decision: Decision, size: i
     return value // size
 
 
-def _located(body: Rewriting, args: list[Arg], vs: Sequence[Value], decision: Decision) -> None:
+def _located(body: Rewriting, args: list[Arg], vs: Sequence[Value], decision: Typing) -> None:
     """Set in `args` the start of each device's part in the whole tensor, or of each run if it has several.
 
     An existing operand has one start, or one for each run of a device here or in an earlier split.
@@ -217,7 +217,7 @@ def _divided(body: Rewriting, arg: Arg) -> Arg:
     return body.new("sizes", "Div", (arg, Literal(body.size)), body.value(arg), WHOLE)
 
 
-def _stated(body: Rewriting, statement: Apply, vs: Sequence[Value], place: int, whole: Type, decision: Decision) -> Arg:
+def _stated(body: Rewriting, statement: Apply, vs: Sequence[Value], place: int, whole: Type, decision: Typing) -> Arg:
     """The host operand that states the result's shape, for one device's part."""
     arg, value, given, layout = statement.args[place], vs[place], decision.given[0], decision.layout
     here = part_of(whole, given, body.size)
@@ -260,7 +260,7 @@ def _gives(
     vs: Sequence[Value],
     place: int,
     stated: Literal,
-    decision: Decision,
+    decision: Typing,
     shape: Shape,
 ) -> bool:
     """Whether the op yields this shape, as far as known, for these parts of its operands."""

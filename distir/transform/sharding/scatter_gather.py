@@ -35,10 +35,10 @@ from distir.ir.builder import FunctionBuilder
 from distir.ops import Value, type_of
 from distir.ops.group import GROUPED, represented
 from distir.ops.layout import Shared
-from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh
-from distir.transform.sharding.part_types import on_devices, part_of
+from distir.placement.along import WHOLE, Nested, Split, State, is_host, is_whole
+from distir.placement.part_types import part_of
+from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, on_devices
 from distir.transform.sharding.reshard import block_sizes
-from distir.transform.sharding.state import WHOLE, Nested, Split, State, is_host, is_whole
 
 
 def scatter(module: Module, entry: Function, states: Sequence[State], mesh: Mesh) -> Function:

@@ -7,9 +7,9 @@ from functools import cache
 
 from distir.ir import DISCARD, HOST, Apply, Attributes, TensorType, TupleType, Type
 from distir.ops import Value, item_of, type_of
+from distir.placement.along import PARTIAL, WHOLE, Split, State
 from distir.transform.sharding.items import Collective, Each
 from distir.transform.sharding.reshard import Resharding
-from distir.transform.sharding.state import PARTIAL, WHOLE, Split, State
 
 
 def parts_to_send(value: Value, state: State, size: int, *, scattered: bool) -> State | None:

@@ -14,10 +14,10 @@ from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import Function, Site, TensorType, Type
 from distir.ops.layout import Shared
+from distir.placement.along import Split, State, is_whole
+from distir.placement.part_types import part_of, whole_block
 from distir.transform.counting import flops, percent, weight_bytes
 from distir.transform.sharding.classes import Settled
-from distir.transform.sharding.part_types import part_of, whole_block
-from distir.transform.sharding.state import Split, State, is_whole
 
 HEAVY = 0.01
 """The share of all weights, or of all FLOPs, above which something is reported."""

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from distir.ir import Module
 from distir.ir.collection import paused_collection
+from distir.placement.along import State
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.sharding.mesh import mesh_of
 from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.scatter_gather import gather, scatter
-from distir.transform.sharding.state import State
 
 
 def split_as_stated(

@@ -15,6 +15,7 @@ from distir.ir.collection import paused_collection
 from distir.ir.per_thread import kept_per_thread
 from distir.ops import OPS
 from distir.ops.host import MOST_ENTRIES
+from distir.placement.along import State
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -30,7 +31,6 @@ from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_
 from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.scatter_gather import gather, scatter
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares, undivided
-from distir.transform.sharding.state import State
 from distir.transform.sharding.tensor import parameter_states, reasons
 from distir.transform.steps import Bytes, Count, StepError, doubling, is_heard, step, tell
 

@@ -18,10 +18,7 @@ from distir.ir.dataflow import uses
 from distir.ir.deep import Deep
 from distir.ops import OPS, Value, type_of
 from distir.ops.splitting import layout
-from distir.transform.sharding.batch import Places
-from distir.transform.sharding.mesh import Mesh
-from distir.transform.sharding.rewrite import Rewriting
-from distir.transform.sharding.state import (
+from distir.placement.along import (
     GREATEST,
     PARTIAL,
     WHOLE,
@@ -31,6 +28,9 @@ from distir.transform.sharding.state import (
     holds_partial,
     nested,
 )
+from distir.transform.sharding.batch import Places
+from distir.transform.sharding.mesh import Mesh
+from distir.transform.sharding.rewrite import Rewriting
 
 
 class Sums(Protocol):

@@ -19,10 +19,10 @@ from distir.diagnostics.spelling import nearest
 from distir.ir import Function, Param, Part, Site, TensorType, TupleType, Type
 from distir.ir.roles import is_held
 from distir.ops.layout import Block, Blocks, Repeated, Shared
+from distir.placement.along import WHOLE, Split, State
 from distir.transform.sharding.classes import Pieces, Place, Settled, Traits, is_one
 from distir.transform.sharding.shares import Reasons
 from distir.transform.sharding.sizes import check_divides, divisors
-from distir.transform.sharding.state import WHOLE, Split, State
 
 
 @dataclass(slots=True)

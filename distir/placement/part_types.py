@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 
-from distir.ir import HOST, Dim, SymbolicDim, TensorType, TupleType, Type, dims, types
+from distir.ir import Dim, SymbolicDim, TensorType, TupleType, Type, dims
 from distir.ops.layout import Block, Repeated, Shared
-from distir.transform.sharding.state import Nested, Split, State
+from distir.placement.along import Nested, Split, State
 
 
 def divided(dim: Dim, size: int) -> Dim:
@@ -91,16 +91,3 @@ def kept_names(stated: Iterable[tuple[Type, State]]) -> frozenset[str]:
     for of, state in stated:
         look(of, state)
     return frozenset(split - other)
-
-
-def on_devices(type: Type, move: Callable[[int], int]) -> Type:
-    """The type with every device replaced."""
-    match type:
-        case TupleType(items):
-            return TupleType(tuple(on_devices(item, move) for item in items))
-        case TensorType(dtype, shape, device, offloaded) if device is not None and device != HOST:
-            return TensorType(dtype, shape, move(device), offloaded)
-        case types.AnyType(device) if device is not None and device != HOST:
-            return types.AnyType(move(device))
-        case _:
-            return type
