@@ -12,6 +12,7 @@ from distir.analysis.domains import MOST_PRECISE_FIRST, Instance
 from distir.analysis.ends import ends_that_disagree
 from distir.analysis.idle_streams import idle_streams
 from distir.analysis.interpreter import State
+from distir.analysis.placed_results import misplaced_results
 from distir.analysis.repairs import advised
 from distir.analysis.revision_instances import Revised
 from distir.analysis.structure import structure, unused
@@ -90,6 +91,7 @@ def check(module: Module, earlier: Analysis | None = None, *, late: bool = False
         for function in module if not late else ():
             problems += domain.own_problems(function.name)
         problems += ends_that_disagree(module, domain.own) if not late else ()
+        problems += misplaced_results(module, domain.own, sound=not problems) if not late else ()
         problems[:MOST_ADVISED] = [advised(domain, problem) for problem in problems[:MOST_ADVISED]]
     return Analysis(module, _in_order(module, problems), domain, late)
 

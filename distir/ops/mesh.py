@@ -79,7 +79,6 @@ def ReduceScatter(x: Array, *, axis: str, dim: int = 0) -> Array:
 @op(
     "Tensor[t, s, d] -> Tensor[t, s, d]",
     view=True,
-    leafwise=True,
     foldable=False,
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
@@ -95,7 +94,6 @@ def AllToAll(x: Array, *, axis: str, split: int, join: int) -> Array:
 @op(
     "Tensor[t, (*a, n@dim, *b), d] -> Tensor[t, (*a, n, *b), d]",
     view=True,
-    leafwise=True,
     foldable=False,
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,

@@ -135,7 +135,9 @@ def mesh(parts: list[Any]) -> Keyword:
         raise Fault(codes.BAD_FACT, f"there is no fact `{word}` with axes", near, 0)
     for number, (name, size) in enumerate(axes, 1):
         if name in dict(axes[: number - 1]):
-            raise Fault(placements.BAD_MESH, f"two axes of the mesh are called `{name}`", "give one another name", number)
+            raise Fault(
+                placements.BAD_MESH, f"two axes of the mesh are called `{name}`", "give one another name", number
+            )
         if not 0 < size <= LARGEST:
             hint = "an axis has one device or more"
             raise Fault(placements.BAD_MESH, f"`{size}` is no size of the axis `{name}`", hint, number)

@@ -198,7 +198,7 @@ def _gathered(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, ax
 def _cut_along(f: FunctionBuilder, hint: str, arg: Arg, state: Nested, mesh: Mesh) -> list[Arg]:
     """Write the parts of all ranks of a value on the first device; where one represents all, its own."""
     found = [arg]
-    for k, (own, size) in enumerate(state.parts):
+    for k, own, size in state.cuts:
         if not isinstance(own, Split):
             found = [part for part in found for _ in range(1 if mesh.representative else size)]
             continue
@@ -221,6 +221,14 @@ def _cut_along(f: FunctionBuilder, hint: str, arg: Arg, state: Nested, mesh: Mes
                 for c in columns
             ]
         found = cut
+    return found if mesh.representative else [found[place] for place in _places(state, mesh)]
+
+
+def _places(state: Nested, mesh: Mesh) -> list[int]:
+    """For each rank, the number of its part among all, in the order in which they are cut."""
+    found = [0] * mesh.size
+    for k, _, size in state.cuts:
+        found = [place * size + mesh.coordinate(rank, k) for rank, place in enumerate(found)]
     return found
 
 
@@ -228,10 +236,10 @@ def _join_along(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, 
     """Write the value of which the devices hold parts, on the first of them."""
     found: list[Arg] = [*parts]
     if not mesh.representative:  # of copies, the first
-        found = [parts[rank] for rank in _firsts(state)]
+        found = [parts[rank] for rank in _firsts(state, mesh)]
         every = f.apply("MPIGather", *found, results=(f"{hint}_every",), root=root, axis=0)[0]
         found = [*f.apply("Split", every, results=(f"{hint}_own",) * len(found), axis=0, num_outputs=len(found))]
-    for k, (own, size) in reversed([*enumerate(state.parts)]):
+    for k, own, size in reversed(state.cuts):
         if not isinstance(own, Split):
             continue
         runs = [found[n : n + size] for n in range(0, len(found), size)] if not mesh.representative else [found]
@@ -254,11 +262,12 @@ def _join_along(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, 
     return str(found[0])
 
 
-def _firsts(state: Nested) -> list[int]:
-    """The ranks that have the parts of a value, without those that have copies of these."""
+def _firsts(state: Nested, mesh: Mesh) -> list[int]:
+    """The ranks that have the parts of a value, in the order of these, without those that have copies of them."""
     found = [0]
-    for own, size in state.parts:
-        found = [rank * size + k for rank in found for k in range(size if isinstance(own, Split) else 1)]
+    for k, own, size in state.cuts:
+        steps = range(0, size * mesh.inner(k) if isinstance(own, Split) else 1, mesh.inner(k))
+        found = [rank + step for rank in found for step in steps]
     return found
 
 

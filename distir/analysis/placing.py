@@ -1,0 +1,354 @@
+"""Where the parts of a statement's results are, on a program's mesh: the domain of placements.
+
+A type states the value of the sequential program, and where its parts are. So the results of an op are those of the op
+on whole values, placed as its rule says (`placement.typings`), along each axis of the mesh by itself. An op that does
+not compute parts of its results of what each device has is refused, with the collective that mends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from distir.analysis.known_ops import lookup
+from distir.analysis.stated_places import complaint, unknown_axis
+from distir.diagnostics.codes import placements as codes
+from distir.ir import HOST, AnyType, Apply, Attributes, Cut, Mesh, Part, Pending, Places, TensorType, TupleType, Type
+from distir.ir.places import Place, along, cuts_of, places, without
+from distir.ops import Op, Reject, Value, bind, item_of, type_of
+from distir.ops.mesh import COLLECTIVES
+from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, is_host
+from distir.placement.nearest import Change, nearest
+from distir.placement.rule import Typing
+from distir.placement.typings import typings
+
+Infer = Callable[[tuple[Value, ...]], tuple[Value, ...]]
+"""The results of a statement on whole values. Raises Reject."""
+
+
+def placed(mesh: Mesh, statement: Apply, vs: tuple[Value, ...], infer: Infer) -> tuple[Value, ...]:
+    """The results of a statement on values that are placed on a mesh. Raises Reject."""
+    whole = tuple(map(erased, vs))
+    ws = infer(whole)
+    if statement.op in COLLECTIVES:
+        return (_moved(mesh, statement, vs[0], ws[0]),)
+    if all(map(is_host, ws)):
+        return ws
+    if not all(map(_is_known, vs)) or any(complaint(type_of(v), mesh) for v in vs):
+        return tuple(map(_unplaced, ws))
+    found = [typing(statement, whole, ws, tuple(state(v, axis) for v in vs), axis, size) for axis, size in mesh]
+    order = _order(statement, vs, mesh)
+    each = zip(ws, *(one.given for one in found), strict=True)
+    return tuple(_placed(statement, w, states, mesh, order) for w, *states in each)
+
+
+@lru_cache(maxsize=1 << 14)
+def erased(v: Value) -> Value:
+    """A value, and nothing of where its parts are: as in the sequential program."""
+    match v:
+        case TensorType(places=()):
+            return v
+        case TensorType():
+            return replace(v, places=())
+        case TupleType(items):
+            return TupleType(tuple(map(erased_type, items)))
+        case tuple():
+            return tuple(map(erased, v))
+        case _:
+            return v
+
+
+def erased_type(type: Type) -> Type:
+    """A type, and nothing of where parts are."""
+    found = erased(type)
+    assert isinstance(found, (TensorType, TupleType, AnyType))
+    return found
+
+
+def state(v: Value, axis: str) -> State:
+    """The placement of a value along one axis; of a tuple, that of each item."""
+    if isinstance(v, TensorType):
+        return state_of(along(v.places, axis))
+    if isinstance(v, TupleType):
+        return tuple(state(item, axis) for item in v.items)
+    return tuple(state(item, axis) for item in v) if isinstance(v, tuple) else WHOLE
+
+
+def state_of(place: Place | None) -> State:
+    """An entry of a placement as a state along its axis."""
+    match place:
+        case None:
+            return WHOLE
+        case Cut(dim, _, blocks):
+            return Split(dim, blocks)
+        case Pending(how="sum"):
+            return PARTIAL
+        case Pending():
+            return GREATEST
+
+
+def place_of(state: State, axis: str) -> Place | None:
+    """A state along an axis as an entry of a placement; None where the value is whole."""
+    if isinstance(state, Split):
+        return Cut(state.axis, axis, state.blocks)
+    return Pending(axis, "sum") if state is PARTIAL else Pending(axis, "max") if state is GREATEST else None
+
+
+# ---- ops, along one axis
+
+
+def typing(
+    statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...], axis: str, size: int
+) -> Typing:
+    """How a statement computes parts of its results along one axis. Raises Reject if it does not."""
+    if statement.op not in ("MakeTuple", "UnpackTuple") and any(isinstance(type_of(v), TupleType) for v in vs):
+        return _by_item(statement, vs, ws, states, axis, size)
+    op = lookup(statement.op)
+    found = typings(op, statement.attrs, vs, states, tuple(map(type_of, ws)), size)
+    if not found:
+        raise _refused(op, statement, vs, ws, states, axis, size)
+    return found[0]
+
+
+def _by_item(
+    statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...], axis: str, size: int
+) -> Typing:
+    """The typing of an op over tuples, each item by itself."""
+    tuples = [isinstance(type_of(v), TupleType) for v in vs]
+    count = next(len(t.items) for v in vs if isinstance(t := type_of(v), TupleType))
+    inner = [
+        typing(
+            statement,
+            tuple(item_of(v, k) for v in vs),
+            tuple(item_of(w, k) for w in ws),
+            tuple(s[k] if isinstance(s, tuple) else s for s in states),
+            axis,
+            size,
+        )
+        for k in range(count)
+    ]
+    needed = tuple(tuple(t.needed[i] for t in inner) if several else WHOLE for i, several in enumerate(tuples))
+    return Typing(needed, tuple(tuple(t.given[j] for t in inner) for j in range(len(ws))))
+
+
+def _refused(
+    op: Op,
+    statement: Apply,
+    vs: tuple[Value, ...],
+    ws: tuple[Value, ...],
+    states: tuple[State, ...],
+    axis: str,
+    size: int,
+) -> Reject:
+    found = nearest(op, statement.attrs, vs, states, tuple(map(type_of, ws)), size)
+    first = next(iter(found.changes), None)
+    help = None
+    if first is not None and (made := inserted(statement, first, axis)) is not None:
+        arg = statement.args[first.operand] if first.operand < len(statement.args) else ""
+        help = f"insert `{shown(made)}`" + (f" for `%{arg}`" if isinstance(arg, str) and arg else "")
+    message = f"`{op.name}` does not compute parts of its result along `{axis}`: {found.reason}"
+    part = Part("callee") if first is None else Part("operand", first.operand)
+    return Reject(codes.NOT_PARTS, message, part, help=help)
+
+
+MEANS: Mapping[str, str] = {"AllReduce max": "AllReduce", "Slice": "Shard"}
+"""By what `placement.nearest` calls a change of placement: the op, where that has another name."""
+
+
+def inserted(statement: Apply, change: Change, axis: str) -> Apply | None:
+    """The collective, without results, that brings an operand to where a statement needs it; None if none does."""
+    arg = statement.args[change.operand] if change.operand < len(statement.args) else None
+    if change.means is None or not isinstance(arg, str):
+        return None
+    attrs: dict[str, int | str] = {"axis": axis}
+    if change.means == "AllReduce max":
+        attrs["op"] = "max"
+    elif change.means == "AllToAll":
+        assert isinstance(change.now, Split)
+        attrs |= {"split": change.axis or 0, "join": change.now.axis}
+    elif change.axis is not None:
+        attrs["dim"] = change.axis
+    return Apply((), MEANS.get(change.means, change.means), (arg,), Attributes(attrs))
+
+
+def shown(collective: Apply) -> str:
+    """A collective as a message names it: `AllReduce[axis = "tp"]`."""
+    said = (
+        f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}"
+        for name, value in collective.attrs.items()
+    )
+    return f"{collective.op}[{', '.join(said)}]"
+
+
+# ---- several axes
+
+
+def _order(statement: Apply, vs: Sequence[Value], mesh: Mesh) -> dict[tuple[str, str], int]:
+    """By two axes that split one dimension of an operand: the operand, with the outer axis first.
+
+    Raises Reject where two operands have them in other orders: their parts are other rows.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for index, v in enumerate(vs):
+        for tensor in _tensors(type_of(v)):
+            for dim in range(len(tensor.shape or ())):
+                axes = [cut.axis for cut in cuts_of(tensor.places, dim)]
+                pairs = [(a, b) for n, a in enumerate(axes) for b in axes[n + 1 :]]
+                for outer, inner in pairs:
+                    other = found.get((inner, outer))
+                    if other is not None:
+                        a, b = (f"@({', '.join(pair)})" for pair in ((inner, outer), (outer, inner)))
+                        message = (
+                            f"`{statement.op}` is given parts of other rows: one operand is split `{a}`, another `{b}`"
+                        )
+                        hint = "write the axes in one order, the outermost first"
+                        raise Reject(codes.NOT_PARTS, message, Part("operand", index), help=hint)
+                    found.setdefault((outer, inner), index)
+    return found
+
+
+def _placed(
+    statement: Apply, w: Value, states: Sequence[State], mesh: Mesh, order: Mapping[tuple[str, str], int]
+) -> Value:
+    """A result with its placement along each axis. Raises Reject where it cannot be placed so."""
+    if isinstance(w, TupleType):
+        items = (
+            _placed(statement, item, [s[k] if isinstance(s, tuple) else s for s in states], mesh, order)
+            for k, item in enumerate(w.items)
+        )
+        return TupleType(tuple(map(type_of, items)))
+    found = [place_of(s, axis) for s, (axis, _) in zip(states, mesh, strict=True)]
+    entries = [place for place in found if place is not None]
+    if not isinstance(w, TensorType) or w.device == HOST:
+        if entries and not is_host(w):
+            return _unplaced(w)
+        return w
+    entries.sort(key=lambda place: sum((other.axis, place.axis) in order for other in entries))
+    made = replace(w, places=places(entries))
+    wrong = complaint(made, mesh)
+    if wrong is not None:
+        raise Reject(codes.NOT_PARTS, f"`{statement.op}` would give `{made}`: {wrong.message}", Part("callee"))
+    return made
+
+
+def _tensors(type: Type) -> Iterator[TensorType]:
+    if isinstance(type, TupleType):
+        for item in type.items:
+            yield from _tensors(item)
+    elif isinstance(type, TensorType):
+        yield type
+
+
+def _is_known(v: Value) -> bool:
+    """Whether it is known where a value is."""
+    if isinstance(v, tuple):
+        return all(map(_is_known, v))
+    if isinstance(v, TupleType):
+        return all(map(_is_known, v.items))
+    return not isinstance(v, AnyType) or v.device == HOST
+
+
+def _unplaced(v: Value) -> Value:
+    """Of a value whose placement is not known, the device."""
+    if isinstance(v, TupleType):
+        return TupleType(tuple(type_of(_unplaced(item)) for item in v.items))
+    return AnyType(v.device) if isinstance(v, TensorType) and v.device != HOST else v
+
+
+# ---- collectives
+
+
+def _moved(mesh: Mesh, statement: Apply, v: Value, w: Value) -> Value:
+    """The result of a collective over an axis of the mesh. Raises Reject."""
+    axis = statement.attrs.get("axis")
+    if not isinstance(axis, str) or axis not in dict(mesh):
+        wrong = unknown_axis(str(axis), mesh)
+        raise Reject(codes.UNKNOWN_AXIS, wrong.message, Part("attribute", "axis"), help=wrong.help)
+    if isinstance(w, TupleType):
+        return TupleType(tuple(type_of(_moved(mesh, statement, item_of(v, k), item)) for k, item in enumerate(w.items)))
+    found = type_of(v)
+    if isinstance(found, AnyType) and found.device != HOST or complaint(found, mesh):
+        return _unplaced(w)
+    if not isinstance(found, TensorType) or not isinstance(w, TensorType) or found.device == HOST:
+        message = f"`{statement.op}` expected a value on a device, found a host value, which every device has"
+        raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="use the value as it is")
+    made = replace(w, places=_changed(statement, found, axis))
+    if (wrong := complaint(made, mesh)) is not None:
+        raise Reject(
+            codes.BAD_PLACEMENT,
+            f"`{statement.op}` would give `{made}`: {wrong.message}",
+            Part("callee"),
+            help=wrong.help,
+        )
+    return made
+
+
+def _changed(statement: Apply, x: TensorType, axis: str) -> Places:
+    """The placement of a collective's result. Raises Reject where its operand is placed otherwise than it takes."""
+    rule, attrs = COLLECTIVES[statement.op], bind(lookup(statement.op), statement.attrs)
+    now, rest = along(x.places, axis), without(x.places, axis)
+    before = str(attrs["op"]) if rule.before == "pending" else rule.before
+
+    def dim(name: str) -> int:
+        at = attrs[name]
+        assert isinstance(at, int)
+        return at + len(x.shape or ()) if at < 0 else at
+
+    match now:
+        case None:
+            fits = before == "whole"
+        case Pending(how=how):
+            fits = before == how
+        case Cut():
+            fits = before == "split" and now.dim == dim(rule.taken)
+    if not fits:
+        raise _unfit(statement, x, now, axis, before, dim(rule.taken) if rule.taken else None)
+    if isinstance(now, Cut):
+        inside = cuts_of(x.places, now.dim)
+        if inside[-1].axis != axis:
+            message = f"`{statement.op}` along `{axis}` would put rows of `{x}` in another order"
+            hint = f"gather along `{inside[-1].axis}` first, the innermost axis of dimension {now.dim}"
+            raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
+    if rule.after == "split":
+        return places((*rest, Cut(dim(rule.given), axis)))
+    return places((*rest, Pending(axis, rule.after))) if rule.after == "sum" else rest
+
+
+def _unfit(statement: Apply, x: TensorType, now: Place | None, axis: str, before: str, dim: int | None) -> Reject:
+    """The refusal of a collective for an operand that is placed otherwise."""
+    takes = {
+        "whole": "a value that is the same on every device",
+        "split": f"a value split in dimension {dim}",
+    }.get(before, f"a pending {_NOUNS.get(before, before)}")
+    match now:
+        case None:
+            has, hint = f"it is the same on every device along `{axis}`", None
+            others = [p.axis for p in x.places if _kind(p) == before]
+            if before in _NOUNS:
+                hint = f"it is pending along `{others[0]}`" if others else "remove it: nothing is left to be added up"
+                if others:
+                    hint = f'write `axis = "{others[0]}"`, along which it is pending'
+            elif others:
+                hint = f'write `axis = "{others[0]}"`, along which it is split'
+            else:
+                hint = "remove it"
+        case Pending(how=how):
+            has = f"it is a pending {_NOUNS[how]} along `{axis}`"
+            reduced = f'AllReduce[axis = "{axis}"' + (', op = "max"]' if how == "max" else "]")
+            hint = f"write `{reduced}`, which ends it"
+        case Cut():
+            has = f"it is split along `{axis}` in dimension {now.dim}"
+            hint = f'write `AllGather[axis = "{axis}", dim = {now.dim}]`, which joins its parts'
+            if before == "split":
+                hint = f"write `{now.dim}` for the dimension"
+    return Reject(
+        codes.BAD_COLLECTIVE, f"`{statement.op}` takes {takes}, and {has}: `{x}`", Part("operand", 0), help=hint
+    )
+
+
+_NOUNS = {"sum": "sum", "max": "maximum"}
+
+
+def _kind(place: Place) -> str:
+    return place.how if isinstance(place, Pending) else "split"

@@ -1,0 +1,10 @@
+"""Programs on a mesh: the sequential program that one means, and the program of every device that it stands for.
+
+`erase` takes placements and collectives away. `expand` writes each statement for every device of the mesh, and the
+collectives that those over axes of the mesh stand for; how ops are written on parts is the partitioner's (`sharding`).
+"""
+
+from distir.transform.mesh.erase import erase
+from distir.transform.mesh.expand import expand
+
+__all__ = ["erase", "expand"]
