@@ -178,6 +178,13 @@ class Op:
         """
         return self._register("sharding", rule)
 
+    def draws(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Register whether the op draws random numbers in turn, so that equal devices hold different results.
+
+        Its arguments are those of a `shapes` rule.
+        """
+        return self._register("draws", rule)
+
     def parted(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Register a decomposition of the op for a split along its layout's letter `parted`: other ops, and sums.
 

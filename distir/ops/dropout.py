@@ -186,9 +186,8 @@ def _(data: TensorType, *_: Operand | None, count: int, **attrs: Any) -> list[Sh
 
 @Dropout.sharding
 def _(data: TensorType, *others: Operand | None, results: Sequence[Shape | None], axis: int, **_: Any) -> Layout:
-    training = others[1] if len(others) > 1 else None
-    drops = training is not None and not (isinstance(training, Dense) and not training.values[0])
-    if drops and (len(others) < 3 or others[2] is None):
+    drops = _drops(*others)
+    if drops and not _has_key(*others):
         return Layout(((None,) * len(data.shape or ()),), ((None,) * len(data.shape or ()),) * len(results))
     (letters,) = elementwise([data.shape])
     rows = others[3] if len(others) > 3 else None
@@ -204,6 +203,20 @@ def _(data: TensorType, *others: Operand | None, results: Sequence[Shape | None]
         start=START,
         located=frozenset(filter(None, located)),
     )
+
+
+@Dropout.draws
+def _(data: TensorType, *others: Operand | None, **_: Any) -> bool:
+    return _drops(*others) and not _has_key(*others)
+
+
+def _drops(ratio: Operand | None = None, training: Operand | None = None, *_: Operand | None) -> bool:
+    """Whether elements are dropped, as far as known."""
+    return training is not None and not (isinstance(training, Dense) and not training.values[0])
+
+
+def _has_key(*others: Operand | None) -> bool:
+    return len(others) > 2 and others[2] is not None
 
 
 @Dropout.grad

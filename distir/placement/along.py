@@ -29,25 +29,27 @@ class Unsplit(Enum):
 class Split:
     """Split into equal parts along `axis`, in order of the devices; with `blocks`, each block by itself.
 
-    `Shared` blocks are replicated.
+    `Shared` blocks are replicated. In `zigzag` device i of n has the parts i and 2n - 1 - i of 2n. (The partitioner
+    says that of a mesh axis, not of its states: `mesh.Order`.)
 
-    `loose`: a split chosen only to avoid redundant computation. If an op could be split in two ways, a loose one
-    yields.
+    `loose`: a split that the partitioner chose only to avoid redundant computation. If an op could be split in two
+    ways, a loose one yields.
     """
 
     axis: int
     blocks: Blocks = ()
     loose: bool = False
+    zigzag: bool = False
     _hash: int = field(init=False, repr=False, compare=False)  # states of large tuples are hashed often
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.axis, self.blocks, self.loose)))
+        object.__setattr__(self, "_hash", hash((self.axis, self.blocks, self.loose, self.zigzag)))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Split, (self.axis, self.blocks, self.loose)  # the hash holds in this process only
+        return Split, (self.axis, self.blocks, self.loose, self.zigzag)  # the hash holds in this process only
 
     @property
     def is_mixed(self) -> bool:

@@ -7,7 +7,7 @@ It follows from the op's layout and linearity alone. The checker asks whether op
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.ir import Attributes, Dense, Dim, TensorType, Type
 from distir.ops import Op, Value, type_of
@@ -71,7 +71,18 @@ class Typing:
         return self.layout.divided_operands.get(self.letter, ())
 
 
-def stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool:
+def kept(op: Op, vs: tuple[Value, ...], states: tuple[State, ...], ws: Sequence[Type]) -> Typing | None:
+    """The typing of an op on operands as they are, that gives each result as they are; None if it does not."""
+    if op.awaits:  # the others are waited for, and not read
+        return Typing(states, (states[0],))
+    if PARTIAL in states and _stays_partial(op, vs, states):
+        return Typing(states, (PARTIAL,) * len(ws))
+    if GREATEST in states and op.name in KEEP_GREATEST and all(state in (WHOLE, GREATEST) for state in states):
+        return Typing(states, (GREATEST,) * len(ws))  # a whole value is a partial maximum, too
+    return None
+
+
+def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool:
     """Whether the op maps partial sums to partial sums of its results."""
     if op.linear == "jointly":
         places = operand_places(op, vs)
@@ -83,11 +94,6 @@ def stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool:
     return (
         len(partial) == 1 and op.operand_name(partial[0]) in linear_operands(op, vs) and all(s is WHOLE for s in others)
     )
-
-
-def stays_greatest(op: Op, states: Sequence[State]) -> bool:
-    """Whether the op maps partial maxima to partial maxima. A whole value is a partial maximum, too."""
-    return op.name in KEEP_GREATEST and not any(isinstance(state, Split) for state in states)
 
 
 def elements(type: Type) -> int:
@@ -112,34 +118,34 @@ def by_letter(
     size: int,
 ) -> Typing | None:
     """The typing that splits one letter, nearest to these placements of operands; None if that is impossible."""
-    loose = _is_loose(letter, found, states)
-    if loose and (letter in found.parted or _joins(letter, found) or _cuts(letter, found)):
-        return None
     if letter == found.apart:
         return _split_apart(letter, found, vs, states, ws, size)
-    blocks = _common_blocks(letter, found, states)
-    if blocks is None or (letter in found.contiguous and blocks):
+    like = _common_split(letter, found, states)
+    if like is None or (letter in found.contiguous and like.blocks):
         return None
+    if like.loose and (letter in found.parted or joins(letter, found) or _cuts(letter, found)):
+        return None
+    blocks, count = like.blocks, size * (2 if like.zigzag else 1)
     if letter in found.averaged and not all(_is_float(w) for w in ws):
         return None
-    mixed = Split(0, blocks).is_mixed
+    mixed = like.is_mixed
     sizes = {dim_of(type_of(v), letters, letter) for v, letters in zip(vs, found.operands, strict=True)} - {None}
     for name in found.divided.get(letter, ()):
-        if not (attrs.get(name) in sizes if mixed else _divides(attrs.get(name), size)):
+        if not (attrs.get(name) in sizes if mixed else _divides(attrs.get(name), count)):
             return None
     parted = letter in found.parted - found.gathered and letter != found.sequence
-    if blocks and ((parted and not (letter in found.blocked and are_equal(blocks))) or _joins(letter, found)):
+    if blocks and ((parted and not (letter in found.blocked and are_equal(blocks))) or joins(letter, found)):
         return None
-    needed = placed_along(letter, found.operands, found.operand_blocks, Split(0, blocks, loose), WHOLE)
-    kept = Split(0, () if _cuts(letter, found) else blocks, loose)
-    given = placed_along(letter, found.results, found.result_blocks, kept, PARTIAL)
+    needed = placed_along(letter, found.operands, found.operand_blocks, like, WHOLE)
+    made = replace(like, blocks=() if _cuts(letter, found) else blocks)
+    given = placed_along(letter, found.results, found.result_blocks, made, PARTIAL)
     if needed is None or given is None:
         return None
     given = tuple(_without_letter(j, found) if s is PARTIAL else s for j, s in enumerate(given))
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
     if (letter in found.parted or letter in found.located) and not all(_is_known(t, s) for t, s in pairs):
         return None
-    if letter in found.located and (count := len(stated_runs(found, vs, needed[0]))) and count % size and size % count:
+    if letter in found.located and (runs := len(stated_runs(found, vs, needed[0]))) and runs % count and count % runs:
         return None
     if not all(_fits(t, s, size) for t, s in pairs):
         return None
@@ -160,25 +166,29 @@ def _without_letter(result: int, found: Layout) -> State:
 def _split_apart(
     letter: str, found: Layout, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Type], size: int
 ) -> Typing | None:
-    """The decision for a dimension joined from others, or cut into others, some of which may be replicated."""
+    """The typing for a dimension joined from others, or cut into others, some of which may be replicated."""
+    pairs = zip(found.operands, states, strict=True)
+    needed = tuple(s if isinstance(s, Split) and at(letters, s.axis) == letter else WHOLE for letters, s in pairs)
+    own = [s for s in needed if isinstance(s, Split)]
+    if not own or any(s.loose or s.zigzag != own[0].zigzag for s in own):
+        return None
     if _cuts(letter, found):
-        ((i, axis), wanted), *_ = found.operand_blocks.items()
-        state = states[i]
-        assert isinstance(state, Split)
+        (wanted, *_) = found.operand_blocks.values()
+        (state,) = own
         groups = _grouped(wanted, state.blocks)
         if groups is None:
             return None
-        needed = tuple(s if k == i else WHOLE for k, s in enumerate(states))
         given = tuple(_of_group(found.results[j].index(letter), group) for j, group in enumerate(groups))
     else:
         ((_, axis), dims), *_ = found.result_blocks.items()
-        needed = tuple(map(_piece, states, vs, (letters.index(letter) for letters in found.operands), [size] * len(vs)))
         blocks = [_in_joined(state, dim) for state, dim in zip(needed, dims, strict=True)]
-        if any(own is None for own in blocks):
+        if any(block is None for block in blocks):
             return None
-        given = (Split(axis, tuple(block for own in blocks if own is not None for block in own)),)
-    pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
-    return Typing(needed, given, letter, found) if all(_fits(t, s, size) for t, s in pairs) else None
+        given = (Split(axis, tuple(block for each in blocks if each is not None for block in each)),)
+    if own[0].zigzag:
+        given = tuple(replace(s, zigzag=True) if isinstance(s, Split) else s for s in given)
+    placed = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
+    return Typing(needed, given, letter, found) if all(_fits(t, s, size) for t, s in placed) else None
 
 
 def stated_runs(found: Layout, vs: Sequence[Value], state: State) -> tuple[int, ...]:
@@ -225,16 +235,6 @@ def _of_group(axis: int, group: Blocks) -> State:
     return Split(axis) if len(group) == 1 else Split(axis, group)
 
 
-def _piece(state: State, value: Value, axis: int, size: int) -> State:
-    """The state needed of an operand that is joined with others; a host value is sliced, if possible."""
-    if isinstance(state, Split) and state.axis == axis and not state.loose:
-        return state
-    found = type_of(value)
-    shape = found.shape if isinstance(found, TensorType) else None
-    dim = shape[axis] if is_host(value) and shape is not None else None
-    return Split(axis) if isinstance(dim, int) and dim % size == 0 else WHOLE
-
-
 def _in_joined(state: State, dim: Block) -> Blocks | None:
     """The blocks of the joined dimension due to an operand in this state; None if unknown."""
     if not isinstance(state, Split):
@@ -259,7 +259,7 @@ def dim_of(type: Type, letters: Letters, letter: str) -> Dim:
     return shape[letters.index(letter)] if shape is not None and letter in letters else None
 
 
-def _joins(letter: str, found: Layout) -> bool:
+def joins(letter: str, found: Layout) -> bool:
     """Whether a result is joined from blocks along the letter."""
     return any(found.results[j][axis] == letter for j, axis in found.result_blocks)
 
@@ -269,27 +269,21 @@ def _cuts(letter: str, found: Layout) -> bool:
     return any(found.operands[i][axis] == letter for i, axis in found.operand_blocks)
 
 
-def _is_loose(letter: str, found: Layout, states: Sequence[State]) -> bool:
-    """Whether all operands split along the letter are loosely split."""
-    pairs = zip(found.operands, states, strict=True)
-    split = [state for letters, state in pairs if isinstance(state, Split) and at(letters, state.axis) == letter]
-    return bool(split) and all(state.loose for state in split)
-
-
-def _common_blocks(letter: str, found: Layout, states: Sequence[State]) -> Blocks | None:
-    """The blocks in which operands are to be split along the letter; None if they do not match.
+def _common_split(letter: str, found: Layout, states: Sequence[State]) -> Split | None:
+    """How operands are to be split along the letter, as of dimension 0; None if they do not match.
 
     If a block is whole in some operands and split in others, it is split.
     """
-    blocks: dict[Blocks, None] = {}
+    own: list[Split] = []
     for i, (letters, state) in enumerate(zip(found.operands, states, strict=True)):
         if isinstance(state, Split) and at(letters, state.axis) == letter:
             if (wanted := found.operand_blocks.get((i, state.axis))) is not None and wanted != state.blocks:
                 return None
-            blocks[state.blocks] = None
-    if len(blocks) > 1 and len({tuple(map(whole_block, own)) for own in blocks}) > 1:
+            own.append(state)
+    if len({state.zigzag for state in own}) > 1 or len({tuple(map(whole_block, state.blocks)) for state in own}) > 1:
         return None
-    return min(blocks, key=lambda own: sum(isinstance(block, Shared) for block in own), default=())
+    most = min(own, key=lambda s: sum(isinstance(block, Shared) for block in s.blocks), default=Split(0))
+    return Split(0, most.blocks, bool(own) and all(state.loose for state in own), most.zigzag)
 
 
 def placed_along(
@@ -308,7 +302,7 @@ def placed_along(
             found.append(otherwise)
             continue
         axis = letters.index(letter)
-        found.append(Split(axis, own_blocks.get((i, axis), like.blocks), like.loose))
+        found.append(replace(like, axis=axis, blocks=own_blocks.get((i, axis), like.blocks)))
     return tuple(found)
 
 
@@ -317,7 +311,8 @@ def _fits(type: Type, state: State, size: int) -> bool:
     if not isinstance(state, Split) or not isinstance(type, TensorType) or type.shape is None:
         return True
     split = [whole_block(block) for block in state.blocks if not isinstance(block, Shared)]
-    return all(_divides(dim, size) for dim in (*split, *(() if state.is_mixed else (type.shape[state.axis],))))
+    count = size * (2 if state.zigzag else 1)
+    return all(_divides(dim, count) for dim in (*split, *(() if state.is_mixed else (type.shape[state.axis],))))
 
 
 def _is_known(type: Type, state: State) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from distir.ir import Attributes, Type
-from distir.ops import Op, Value, bind
+from distir.ir import Attributes, TupleType, Type
+from distir.ops import Op, Value, bind, item_of, type_of
+from distir.ops.group import represented
+from distir.ops.infer import match_operands
 from distir.ops.splitting import layout
-from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State
-from distir.placement.rule import Typing, at, by_letter, stays_greatest, stays_partial
+from distir.placement.along import WHOLE, Split, State, is_host
+from distir.placement.rule import Typing, at, by_letter, kept
 
 
 def typings(
@@ -24,9 +26,12 @@ def typings(
 
     Operands, attributes, host values and results are those of the whole program: letters vanish where a part has size
     1. `placements` are along one mesh axis of `size` devices, None where it is a name; where several axes split one
-    dimension each is asked by itself, and their product must divide. Nothing is moved: `()` is a type error, whose
-    reason and remedy `nearest` gives. A literal with dimensions is whole, as a value is: one that meets a split operand
-    must be sliced; a scalar need not be.
+    dimension each is asked by itself, and their product must divide. A tuple has a placement for each item.
+
+    Nothing is moved: `()` is a type error, whose reason and remedy `nearest` gives. A pending sum that is added to a
+    whole value is one, and so is an op that draws random numbers in turn. A literal with dimensions is whole: one that
+    meets a split operand must be sliced, a scalar need not be. A host result of a split operand is its size in the
+    whole program, as the per-device form has to state.
     """
     return _typings(op, attrs, tuple(operands), tuple(placements), tuple(results), size or 1)
 
@@ -43,31 +48,77 @@ def _typings(
     if op.name == "MakeTuple":
         return (Typing(states, (states,)),)
     if op.name == "UnpackTuple":
-        (items,) = states
-        return (Typing(states, items if isinstance(items, tuple) else (items,) * len(ws)),)
-    return tuple(t for t in _candidates(op, attrs, vs, states, ws, size) if t.needed == states)
+        return (Typing(states, tuple(item_along(states[0], k) for k in range(len(ws)))),)
+    if any(isinstance(type_of(v), TupleType) for v in vs):
+        return _of_items(op, attrs, vs, states, ws, size)
+    if is_refused(op, attrs, vs):
+        return ()
+    return tuple(dict.fromkeys(t for t in candidates(op, attrs, vs, states, ws, size) if t.needed == states))
 
 
-def _candidates(
+def candidates(
     op: Op,
     attrs: Attributes,
     vs: tuple[Value, ...],
     states: tuple[State, ...],
     ws: tuple[Type, ...],
     size: int,
+    every: bool = False,
 ) -> Iterator[Typing]:
-    if op.awaits:  # the others are waited for, and not read
-        yield Typing(states, (states[0],))
+    """The typings that need some operands as they are; with `every`, those too that need all of them otherwise."""
+    if (as_they_are := kept(op, vs, states, ws)) is not None:
+        yield as_they_are
+    if all(map(is_host, ws)) and not all(map(is_host, vs)):
+        yield Typing(states, (WHOLE,) * len(ws))  # a size, whatever the parts of the operand are
         return
-    if PARTIAL in states and stays_partial(op, vs, states):
-        yield Typing(states, (PARTIAL,) * len(ws))
-    if GREATEST in states and stays_greatest(op, states):
-        yield Typing(states, (GREATEST,) * len(ws))
     yield Typing((WHOLE,) * len(vs), (WHOLE,) * len(ws))
     found = layout(op, vs, ws, attrs)
+    bound = bind(op, attrs)
     for one in () if found is None else (found, *found.others):
-        split = {at(own, s.axis) for own, s in zip(one.operands, states, strict=True) if isinstance(s, Split)}
-        for letter in sorted(letter for letter in split if letter is not None):
-            made = by_letter(op, letter, one, bind(op, attrs), vs, states, ws, size)
+        letters = {at(own, s.axis) for own, s in zip(one.operands, states, strict=True) if isinstance(s, Split)}
+        if every:
+            letters.update(letter for own in one.operands for letter in own)
+        for letter in sorted(letter for letter in letters if letter is not None):
+            made = by_letter(op, letter, one, bound, vs, states, ws, size)
             if made is not None:
                 yield made
+
+
+def is_refused(op: Op, attrs: Attributes, vs: Sequence[Value]) -> bool:
+    """Whether the op has no place in a program of a mesh: `refusal` says why."""
+    return represented(op.name, attrs) is not None or draws(op, attrs, vs)
+
+
+def draws(op: Op, attrs: Attributes, vs: Sequence[Value]) -> bool:
+    """Whether the op draws random numbers in turn: then devices that run it hold different results."""
+    rule = op.rules.get("draws")
+    if rule is None:
+        return False
+    bound = bind(op, attrs)
+    return rule(*match_operands(op, vs, bound).values, **bound)
+
+
+def item_along(state: State, index: int) -> State:
+    """The placement of an item of a tuple."""
+    return state[index] if isinstance(state, tuple) else state
+
+
+def _of_items(
+    op: Op,
+    attrs: Attributes,
+    vs: tuple[Value, ...],
+    states: tuple[State, ...],
+    ws: tuple[Type, ...],
+    size: int,
+) -> tuple[Typing, ...]:
+    """The typing of an op over tuples: each item has its own, the first where it has several."""
+    count = next(len(t.items) for v in vs if isinstance(t := type_of(v), TupleType))
+    given: list[tuple[State, ...]] = []
+    for k in range(count):
+        own = tuple(item_along(s, k) for s in states)
+        types = tuple(type_of(item_of(w, k)) for w in ws)
+        found = _typings(op, attrs, tuple(item_of(v, k) for v in vs), own, types, size)
+        if not found:
+            return ()
+        given.append(found[0].given)
+    return (Typing(states, tuple(tuple(item[j] for item in given) for j in range(len(ws)))),)

@@ -9,9 +9,9 @@ from distir.analysis import check
 from distir.ir import DISCARD, Apply, Dense, Function, Literal, Module, Return, TensorType, types
 from distir.ops import FAMILIES, OPS, canonical
 from distir.ops.splitting import layout
+from distir.placement.along import WHOLE, Split, whole_like
 from distir.syntax import parse_example
 from distir.transform.sharding import split
-from distir.placement.along import WHOLE, Split, whole_like
 
 OURS = [name for name in OPS if OPS[name].family in {family.__name__.rpartition(".")[2] for family in FAMILIES}]
 

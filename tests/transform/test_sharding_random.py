@@ -9,8 +9,8 @@ from sharding_samples import assert_same
 from thorough import most_examples
 
 from distir.ir import TensorType, TupleType, types
-from distir.transform.sharding import split
 from distir.placement.along import WHOLE, Split
+from distir.transform.sharding import split
 
 
 def states(type, size):

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from distir.ir import NO_ATTRIBUTES, Attributes, Dense
-from distir.ops.bridge.families import FAMILIES, Meaning
+from distir.ops.bridge.families import FAMILIES, RANDOM, Meaning
 from distir.ops.bridge.left_out import LEFT_OUT
 from distir.ops.core import Op
 from distir.ops.infer import FOLD_LIMIT
@@ -88,6 +88,8 @@ def _defined(name: str, meaning: Meaning) -> Op:
     defined.checks(checks)
     defined.shapes(shapes)
     defined.sharding(sharding)
+    if name in RANDOM:
+        defined.draws(lambda *_, **attrs: attrs.get("seed") is None)
     if name in DATA_DECIDES:
         defined.partial(partial)
     if name in RULES:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from distir.ir import Attributes, Type
+from distir.ir import Attributes, TensorType, Type
 from distir.ops import Op, Value, bind, type_of
 from distir.ops.layout import Layout
 from distir.ops.splitting import layout
-from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State
+from distir.placement.along import PARTIAL, WHOLE, Split, State, is_host
 from distir.placement.rule import (
     Typing,
     are_equal,
@@ -21,9 +21,9 @@ from distir.placement.rule import (
     by_letter,
     dim_of,
     elements,
+    joins,
+    kept,
     placed_along,
-    stays_greatest,
-    stays_partial,
 )
 from distir.transform.sharding.mesh import IN_ORDER, Order
 
@@ -70,12 +70,8 @@ def _decided(
     size: int,
     order: Order,
 ) -> Typing:
-    if op.awaits:  # the others are waited for, and not read
-        return Typing(states, (states[0],))
-    if any(state is PARTIAL for state in states) and stays_partial(op, vs, states):
-        return Typing(tuple(states), (PARTIAL,) * len(ws))
-    if any(state is GREATEST for state in states) and stays_greatest(op, states):
-        return Typing(tuple(states), (GREATEST,) * len(ws))
+    if (as_they_are := kept(op, vs, states, ws)) is not None:
+        return as_they_are
     if not any(isinstance(state, Split) for state in states):
         return Typing((WHOLE,) * len(vs), (WHOLE,) * len(ws))
     found = layout(op, vs, ws, attrs)
@@ -85,10 +81,28 @@ def _decided(
         if one.exchanged is not None and (decision := _exchanged(op, one, attrs, vs, states, ws, size)) is not None:
             return decision
         for letter in _by_cost(one, vs, states, ws):
-            decision = by_letter(op, letter, one, bind(op, attrs), vs, states, ws, order.parts(size))
+            count = order.parts(size)
+            near = _apart(letter, one, vs, states, count) if letter == one.apart and joins(letter, one) else states
+            decision = by_letter(op, letter, one, bind(op, attrs), vs, near, ws, count)
             if decision is not None:
                 return decision
     return Typing((WHOLE,) * len(vs), (WHOLE,) * len(ws))
+
+
+def _apart(letter: str, found: Layout, vs: Sequence[Value], states: Sequence[State], size: int) -> tuple[State, ...]:
+    """The states in which operands are joined along a letter: what is split otherwise is gathered."""
+    axes = [letters.index(letter) for letters in found.operands]
+    return tuple(_piece(s, v, axis, size) for s, v, axis in zip(states, vs, axes, strict=True))
+
+
+def _piece(state: State, value: Value, axis: int, size: int) -> State:
+    """The state needed of an operand that is joined with others; a host value is sliced, if possible."""
+    if isinstance(state, Split) and state.axis == axis and not state.loose:
+        return state
+    found = type_of(value)
+    shape = found.shape if isinstance(found, TensorType) else None
+    dim = shape[axis] if is_host(value) and shape is not None else None
+    return Split(axis) if isinstance(dim, int) and dim % size == 0 else WHOLE
 
 
 def made_in_parts(
