@@ -17,10 +17,12 @@ from distir.analysis.repairs import advised
 from distir.analysis.revision_instances import Revised
 from distir.analysis.structure import structure, unused
 from distir.diagnostics import Diagnostic, ProgramError, Severity
-from distir.ir import Call, Function, Module, Site, names, operands
+from distir.diagnostics.codes import placements
+from distir.ir import Call, Function, Module, Part, Site, names, operands
 from distir.ir.collection import paused_collection
 from distir.ir.counted import calls_in
 from distir.ir.per_thread import kept_per_thread
+from distir.ir.places import show_mesh
 from distir.ops import Value
 
 MOST_ADVISED = 100
@@ -127,10 +129,20 @@ def check_entry(module: Module, function: str | None = None) -> tuple[Function, 
     entry = module.entry(function)
     if entry is None:
         raise LookupError("the module has no function" if function is None else f"there is no function `@{function}`")
+    refuse_mesh(module)
     known = analysed(module)
     if known.errors:
         raise ProgramError(known.errors)
     return entry, check(module, known)
+
+
+def refuse_mesh(module: Module) -> None:
+    """For what takes programs of single devices: raises ProgramError for one whose devices stand for a mesh each."""
+    stating = next((function for function in module if function.mesh), None)
+    if stating is not None:
+        message = f"each device of this program stands for a mesh of several: `{show_mesh(stating.mesh)}`"
+        hint = "`distir expand` gives the program of every device, `distir erase` the sequential one"
+        raise ProgramError([Diagnostic(placements.ON_A_MESH, Site(stating.name, None, Part("name")), message, help=hint)])
 
 
 def _in_order(module: Module, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

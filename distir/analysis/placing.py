@@ -16,12 +16,13 @@ from distir.analysis.stated_places import complaint, unknown_axis
 from distir.diagnostics.codes import placements as codes
 from distir.ir import HOST, AnyType, Apply, Attributes, Cut, Mesh, Part, Pending, Places, TensorType, TupleType, Type
 from distir.ir.places import Place, along, cuts_of, places, without
-from distir.ops import Op, Reject, Value, bind, item_of, type_of
+from distir.ops import Reject, Value, bind, item_of, type_of
 from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, is_host
-from distir.placement.nearest import Change, nearest
+from distir.placement.nearest import Reshard, nearest
 from distir.placement.rule import Typing
 from distir.placement.typings import typings
+from distir.syntax import print_literal
 
 Infer = Callable[[tuple[Value, ...]], tuple[Value, ...]]
 """The results of a statement on whole values. Raises Reject."""
@@ -102,64 +103,28 @@ def typing(
     statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...], axis: str, size: int
 ) -> Typing:
     """How a statement computes parts of its results along one axis. Raises Reject if it does not."""
-    if statement.op not in ("MakeTuple", "UnpackTuple") and any(isinstance(type_of(v), TupleType) for v in vs):
-        return _by_item(statement, vs, ws, states, axis, size)
-    op = lookup(statement.op)
-    found = typings(op, statement.attrs, vs, states, tuple(map(type_of, ws)), size)
-    if not found:
-        raise _refused(op, statement, vs, ws, states, axis, size)
-    return found[0]
-
-
-def _by_item(
-    statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...], axis: str, size: int
-) -> Typing:
-    """The typing of an op over tuples, each item by itself."""
-    tuples = [isinstance(type_of(v), TupleType) for v in vs]
-    count = next(len(t.items) for v in vs if isinstance(t := type_of(v), TupleType))
-    inner = [
-        typing(
-            statement,
-            tuple(item_of(v, k) for v in vs),
-            tuple(item_of(w, k) for w in ws),
-            tuple(s[k] if isinstance(s, tuple) else s for s in states),
-            axis,
-            size,
-        )
-        for k in range(count)
-    ]
-    needed = tuple(tuple(t.needed[i] for t in inner) if several else WHOLE for i, several in enumerate(tuples))
-    return Typing(needed, tuple(tuple(t.given[j] for t in inner) for j in range(len(ws))))
-
-
-def _refused(
-    op: Op,
-    statement: Apply,
-    vs: tuple[Value, ...],
-    ws: tuple[Value, ...],
-    states: tuple[State, ...],
-    axis: str,
-    size: int,
-) -> Reject:
-    found = nearest(op, statement.attrs, vs, states, tuple(map(type_of, ws)), size)
-    first = next(iter(found.changes), None)
-    help = None
-    if first is not None and (made := inserted(statement, first, axis)) is not None:
-        arg = statement.args[first.operand] if first.operand < len(statement.args) else ""
-        help = f"insert `{shown(made)}`" + (f" for `%{arg}`" if isinstance(arg, str) and arg else "")
-    message = f"`{op.name}` does not compute parts of its result along `{axis}`: {found.reason}"
-    part = Part("callee") if first is None else Part("operand", first.operand)
-    return Reject(codes.NOT_PARTS, message, part, help=help)
+    op, given = lookup(statement.op), tuple(map(type_of, ws))
+    found = typings(op, statement.attrs, vs, states, given, size)
+    if found:
+        return found[0]
+    wrong = nearest(op, statement.attrs, vs, states, given, size)
+    first = next(iter(wrong.changes), None)
+    made = None if first is None else inserted(statement, first, axis)
+    message = f"`{op.name}` along `{axis}`: {wrong.reason}"
+    if first is None:
+        raise Reject(codes.NOT_PARTS, message, Part("callee"))
+    hint = None if made is None else f"insert `{shown(made)}` for `%{made.args[0]}`"
+    raise Reject(codes.NOT_PARTS, message, Part("operand", first.operand), help=hint)
 
 
 MEANS: Mapping[str, str] = {"AllReduce max": "AllReduce", "Slice": "Shard"}
 """By what `placement.nearest` calls a change of placement: the op, where that has another name."""
 
 
-def inserted(statement: Apply, change: Change, axis: str) -> Apply | None:
+def inserted(statement: Apply, change: Reshard, axis: str) -> Apply | None:
     """The collective, without results, that brings an operand to where a statement needs it; None if none does."""
-    arg = statement.args[change.operand] if change.operand < len(statement.args) else None
-    if change.means is None or not isinstance(arg, str):
+    arg = statement.args[change.operand]
+    if change.means is None or change.item is not None or not isinstance(arg, str):
         return None
     attrs: dict[str, int | str] = {"axis": axis}
     if change.means == "AllReduce max":
@@ -174,10 +139,7 @@ def inserted(statement: Apply, change: Change, axis: str) -> Apply | None:
 
 def shown(collective: Apply) -> str:
     """A collective as a message names it: `AllReduce[axis = "tp"]`."""
-    said = (
-        f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}"
-        for name, value in collective.attrs.items()
-    )
+    said = (f"{name} = {print_literal(value)}" for name, value in collective.attrs.items())
     return f"{collective.op}[{', '.join(said)}]"
 
 
@@ -199,9 +161,8 @@ def _order(statement: Apply, vs: Sequence[Value], mesh: Mesh) -> dict[tuple[str,
                     other = found.get((inner, outer))
                     if other is not None:
                         a, b = (f"@({', '.join(pair)})" for pair in ((inner, outer), (outer, inner)))
-                        message = (
-                            f"`{statement.op}` is given parts of other rows: one operand is split `{a}`, another `{b}`"
-                        )
+                        other_rows = f"one operand is split `{a}`, another `{b}`"
+                        message = f"`{statement.op}` is given parts of other rows: {other_rows}"
                         hint = "write the axes in one order, the outermost first"
                         raise Reject(codes.NOT_PARTS, message, Part("operand", index), help=hint)
                     found.setdefault((outer, inner), index)
@@ -268,7 +229,7 @@ def _moved(mesh: Mesh, statement: Apply, v: Value, w: Value) -> Value:
     if isinstance(w, TupleType):
         return TupleType(tuple(type_of(_moved(mesh, statement, item_of(v, k), item)) for k, item in enumerate(w.items)))
     found = type_of(v)
-    if isinstance(found, AnyType) and found.device != HOST or complaint(found, mesh):
+    if (isinstance(found, AnyType) and found.device != HOST) or complaint(found, mesh):
         return _unplaced(w)
     if not isinstance(found, TensorType) or not isinstance(w, TensorType) or found.device == HOST:
         message = f"`{statement.op}` expected a value on a device, found a host value, which every device has"
@@ -342,9 +303,8 @@ def _unfit(statement: Apply, x: TensorType, now: Place | None, axis: str, before
             hint = f'write `AllGather[axis = "{axis}", dim = {now.dim}]`, which joins its parts'
             if before == "split":
                 hint = f"write `{now.dim}` for the dimension"
-    return Reject(
-        codes.BAD_COLLECTIVE, f"`{statement.op}` takes {takes}, and {has}: `{x}`", Part("operand", 0), help=hint
-    )
+    message = f"`{statement.op}` takes {takes}, and {has}: `{x}`"
+    return Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
 
 
 _NOUNS = {"sum": "sum", "max": "maximum"}

@@ -75,7 +75,7 @@ def transform(
     most = memory.allowed(max_memory) if verify else 0
     from distir.ir.counted import rolled
 
-    program = sound_program(file)
+    program = sound_program(file, "kept")
     with output.progress(f"transforming {shown(file)}"):
         applied = _applied(program, steps, _defaults(program, bind or ()), {"strict": True} if strict else {})
         result = applied[-1][1]

@@ -106,8 +106,8 @@ class Function(ShownFunction):
     """A straight-line body in SSA form. `result_types` is empty where the program does not state them.
 
     `kernel`: a call of it is one launch on its device, whose intermediate values stay on the chip. It means what its
-    body means; only what it costs differs. `facts`: those of every statement in it. `mesh`: the devices that each device
-    of the module stands for; stated by one function or more, it is the module's.
+    body means; only what it costs differs. `facts`: those of every statement in it. `mesh`: what each device of the
+    module stands for; stated by one function or more, it is the module's.
     """
 
     name: str

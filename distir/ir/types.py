@@ -2,9 +2,9 @@
 
 A scalar is a tensor of rank 0. A device is an integer from 0; `HOST` means that the value lives on no device and is
 known before the program runs; `None` means that the device is left open. Likewise an element type or a shape that is
-`None` is unknown. An offloaded tensor belongs to a device, and is in the memory of that device's host. In a program with
-a mesh a device is a stage of several, shapes are those of the whole value, and a type says where its parts are. `str`
-gives the `.dir` spelling, which parses back to the same value.
+`None` is unknown. An offloaded tensor belongs to a device, and is in the memory of that device's host. On a mesh, a
+device stands for several, shapes are those of the whole value, and a type says where its parts are. `str` gives the
+`.dir` spelling, which parses back to the same value.
 """
 
 from __future__ import annotations

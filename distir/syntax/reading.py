@@ -121,11 +121,10 @@ def head(parts: list[Any]) -> Head:
 def marks(parts: list[Any]) -> tuple[bool, Facts, Mesh]:
     kernels = [number for number, (name, value) in enumerate(parts) if name == KERNEL and value is True]
     meshes = [number for number, (_, value) in enumerate(parts) if isinstance(value, _Axes)]
-    for word, numbers in ((KERNEL, kernels), (MESH, meshes)):
-        for number in numbers[1:]:
+    for word, places in ((KERNEL, kernels), (MESH, meshes)):
+        for number in places[1:]:
             raise Fault(codes.DUPLICATE_ATTRIBUTE, f"`{word}` is given twice", "keep one of them", number)
-    beside = {number: word for word, numbers in ((KERNEL, kernels), (MESH, meshes)) for number in numbers}
-    return bool(kernels), _stated(parts, beside), tuple(parts[meshes[0]].value) if meshes else ()
+    return bool(kernels), _stated(parts, (*kernels, *meshes)), tuple(parts[meshes[0]].value) if meshes else ()
 
 
 def mesh(parts: list[Any]) -> Keyword:

@@ -32,7 +32,7 @@ from distir.transform.sharding.factors import Decisions, written_along
 from distir.transform.sharding.items import Collective, Each, Item, LocalSlice, with_facts
 from distir.transform.sharding.mesh import mesh_of
 from distir.transform.sharding.partition import NONE, Partition
-from distir.transform.sharding.rewrite import restated, scaled
+from distir.transform.sharding.rewrite import restated, share_of
 from distir.transform.sharding.scatter_gather import gather, scatter
 
 
@@ -229,7 +229,7 @@ class _Body(ShardedBody):
             case Unsplit.WHOLE, Split():
                 made = self._cut(arg, name, w, then)
             case _:
-                made = scaled(self, arg)
+                made = share_of(self, arg)
         self.items[-1] = _named(self.items[-1], str(made), name)
         self._taken.discard(str(made))
 
