@@ -85,6 +85,8 @@ class Op:
     """The reason why the op has no gradient, for an op without a `grad` rule: it follows "has no gradient: "."""
     foldable: bool = True
     """If all operands are host values, the results are computed before the program runs."""
+    draws: Callable[..., bool] | None = None
+    """Whether random numbers are drawn in turn, and so others on each device. Arguments as of a `shapes` rule."""
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     family: str = ""
     rules: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -177,13 +179,6 @@ class Op:
         Its arguments are those of a `shapes` rule, and the shapes of the `results`.
         """
         return self._register("sharding", rule)
-
-    def draws(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Register whether the op draws random numbers in turn, so that equal devices hold different results.
-
-        Its arguments are those of a `shapes` rule.
-        """
-        return self._register("draws", rule)
 
     def parted(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Register a decomposition of the op for a split along its layout's letter `parted`: other ops, and sums.

@@ -45,6 +45,7 @@ START = 5
     " Optional[Tensor[Int64, (), host]], Optional[Tensor[Int64, (_,), d]], Optional[Tensor[Int64, (_,), host]]"
     " -> Tensor[t, s, d], *Tensor[Bool, s, d]",
     flops=FLOPS,
+    draws=lambda data, *others, **_: _drops(*others) and not _has_key(*others),
 )
 def Dropout(
     data: Array,
@@ -203,11 +204,6 @@ def _(data: TensorType, *others: Operand | None, results: Sequence[Shape | None]
         start=START,
         located=frozenset(filter(None, located)),
     )
-
-
-@Dropout.draws
-def _(data: TensorType, *others: Operand | None, **_: Any) -> bool:
-    return _drops(*others) and not _has_key(*others)
 
 
 def _drops(ratio: Operand | None = None, training: Operand | None = None, *_: Operand | None) -> bool:

@@ -139,13 +139,9 @@ def _of_items(
         items = [item_of(v, k) for v in vs]
         if not typings(op, attrs, items, own, types, size):
             found = nearest(op, attrs, items, own, types, size)
-            changes = (
-                Reshard(
-                    c.operand, c.now, c.needed, c.means, k if isinstance(type_of(vs[c.operand]), TupleType) else None
-                )
-                for c in found.changes
-            )
-            return Nearest(found.typing, tuple(changes), f"in item {k}, {found.reason}")
+            tuples = [isinstance(type_of(v), TupleType) for v in vs]
+            changes = tuple(replace(c, item=k if tuples[c.operand] else None) for c in found.changes)
+            return Nearest(found.typing, changes, f"in item {k}, {found.reason}")
     raise AssertionError("some item has no typing")
 
 

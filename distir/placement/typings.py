@@ -91,11 +91,8 @@ def is_refused(op: Op, attrs: Attributes, vs: Sequence[Value]) -> bool:
 
 def draws(op: Op, attrs: Attributes, vs: Sequence[Value]) -> bool:
     """Whether the op draws random numbers in turn: then devices that run it hold different results."""
-    rule = op.rules.get("draws")
-    if rule is None:
-        return False
     bound = bind(op, attrs)
-    return rule(*match_operands(op, vs, bound).values, **bound)
+    return op.draws is not None and op.draws(*match_operands(op, vs, bound).values, **bound)
 
 
 def item_along(state: State, index: int) -> State:

@@ -83,13 +83,12 @@ def _defined(name: str, meaning: Meaning) -> Op:
         contraction=meaning.contraction,
         linear=meaning.linear,
         foldable=meaning.foldable,
+        draws=_is_unseeded if name in RANDOM else None,
         family=meaning.family,
     )
     defined.checks(checks)
     defined.shapes(shapes)
     defined.sharding(sharding)
-    if name in RANDOM:
-        defined.draws(lambda *_, **attrs: attrs.get("seed") is None)
     if name in DATA_DECIDES:
         defined.partial(partial)
     if name in RULES:
@@ -99,6 +98,10 @@ def _defined(name: str, meaning: Meaning) -> Op:
     if name in FORMS:
         defined.torch(FORMS[name].text, fresh=FORMS[name].fresh)
     return defined
+
+
+def _is_unseeded(*_: Any, seed: float | None = None, **__: Any) -> bool:
+    return seed is None
 
 
 def _attributes(attrs: dict[str, Any]) -> Attributes:
