@@ -33,7 +33,7 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
         arg = entry.returned[k]
         shown = f"`%{arg}`" if isinstance(arg, str) else "a result"
         number = replaced.get(k)
-        if number is not None and _placement(found) != _placement(entry.params[number].type):
+        if number is not None and _differ(_placement(found), _placement(entry.params[number].type)):
             param = entry.params[number]
             message = f"{shown} replaces `%{param.name}`, of type `{param.type}`, and is `{found}`: copies would differ"
             hint = "bring it to where the parameter is" if pending is None else _SUM.format(pending.axis)
@@ -64,6 +64,11 @@ def _replaced(module: Module, entry: Function, sound: bool) -> dict[int, int]:
 def _pending(type: Type) -> Pending | None:
     """The first sum or maximum that is pending in a value."""
     return next((p for placed in _placement(type) for p in placed or () if isinstance(p, Pending)), None)
+
+
+def _differ(one: list[Places | None], other: list[Places | None]) -> bool:
+    """Whether placements, as far as they are known, differ."""
+    return any(a != b for a, b in zip(one, other, strict=False) if a is not None and b is not None)
 
 
 def _placement(type: Type) -> list[Places | None]:

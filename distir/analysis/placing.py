@@ -21,7 +21,7 @@ from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, is_host
 from distir.placement.nearest import Reshard, nearest
 from distir.placement.rule import Typing
-from distir.placement.typings import typings
+from distir.placement.typings import item_along, typings
 from distir.syntax import print_literal
 
 Infer = Callable[[tuple[Value, ...]], tuple[Value, ...]]
@@ -110,11 +110,20 @@ def typing(
     wrong = nearest(op, statement.attrs, vs, states, given, size)
     first = next(iter(wrong.changes), None)
     made = None if first is None else inserted(statement, first, axis)
-    message = f"`{op.name}` along `{axis}`: {wrong.reason}"
     if first is None:
-        raise Reject(codes.NOT_PARTS, message, Part("callee"))
+        raise Reject(codes.NOT_PARTS, f"`{op.name}` along `{axis}`: {wrong.reason}", Part("callee"))
+    what = f"`%{arg}`" if isinstance(arg := statement.args[first.operand], str) else f"operand {first.operand}"
+    needed, now = (described(item_along(s, first.item or 0)) for s in (first.needed, first.now))
+    message = f"`{op.name}` expected {what} {needed} along `{axis}`, found {now}: {wrong.reason}"
     hint = None if made is None else f"insert `{shown(made)}` for `%{made.args[0]}`"
     raise Reject(codes.NOT_PARTS, message, Part("operand", first.operand), help=hint)
+
+
+def described(state: State) -> str:
+    """A placement along an axis, as a message says it."""
+    if isinstance(state, Split):
+        return f"split in dimension {state.axis}" + (" by blocks" if state.blocks else "")
+    return {WHOLE: "whole", PARTIAL: "a pending sum", GREATEST: "a pending maximum"}[state]
 
 
 MEANS: Mapping[str, str] = {"AllReduce max": "AllReduce", "Slice": "Shard"}
