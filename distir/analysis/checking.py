@@ -142,7 +142,8 @@ def refuse_mesh(module: Module) -> None:
     if stating is not None:
         message = f"each device of this program stands for a mesh of several: `{show_mesh(stating.mesh)}`"
         hint = "`distir expand` gives the program of every device, `distir erase` the sequential one"
-        raise ProgramError([Diagnostic(placements.ON_A_MESH, Site(stating.name, None, Part("name")), message, help=hint)])
+        site = Site(stating.name, None, Part("name"))
+        raise ProgramError([Diagnostic(placements.ON_A_MESH, site, message, help=hint)])
 
 
 def _in_order(module: Module, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -18,7 +18,7 @@ from distir.ir import HOST, AnyType, Apply, Attributes, Cut, Mesh, Part, Pending
 from distir.ir.places import Place, along, cuts_of, places, without
 from distir.ops import Reject, Value, bind, item_of, type_of
 from distir.ops.mesh import COLLECTIVES
-from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, is_host
+from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, Unsplit, is_host
 from distir.placement.nearest import Reshard, nearest
 from distir.placement.rule import Typing
 from distir.placement.typings import item_along, typings
@@ -76,7 +76,7 @@ def state(v: Value, axis: str) -> State:
     return tuple(state(item, axis) for item in v) if isinstance(v, tuple) else WHOLE
 
 
-def state_of(place: Place | None) -> State:
+def state_of(place: Place | None) -> Unsplit | Split:
     """An entry of a placement as a state along its axis."""
     match place:
         case None:
@@ -123,7 +123,7 @@ def described(state: State) -> str:
     """A placement along an axis, as a message says it."""
     if isinstance(state, Split):
         return f"split in dimension {state.axis}" + (" by blocks" if state.blocks else "")
-    return {WHOLE: "whole", PARTIAL: "a pending sum", GREATEST: "a pending maximum"}[state]
+    return "a pending sum" if state is PARTIAL else "a pending maximum" if state is GREATEST else "whole"
 
 
 MEANS: Mapping[str, str] = {"AllReduce max": "AllReduce", "Slice": "Shard"}
@@ -194,12 +194,22 @@ def _placed(
         if entries and not is_host(w):
             return _unplaced(w)
         return w
-    entries.sort(key=lambda place: sum((other.axis, place.axis) in order for other in entries))
-    made = replace(w, places=places(entries))
+    made = replace(w, places=places(_outermost_first(entries, order)))
     wrong = complaint(made, mesh)
     if wrong is not None:
         raise Reject(codes.NOT_PARTS, f"`{statement.op}` would give `{made}`: {wrong.message}", Part("callee"))
     return made
+
+
+def _outermost_first(entries: Sequence[Place], order: Mapping[tuple[str, str], int]) -> Iterator[Place]:
+    """The entries of a placement in the order in which they cut operands; else in that of the mesh."""
+    left = list(entries)
+    while left:
+        first = next((p for p in left if not any((other.axis, p.axis) in order for other in left)), None)
+        if first is None:
+            raise Reject(codes.NOT_PARTS, "operands are split along axes in orders that contradict", Part("callee"))
+        left.remove(first)
+        yield first
 
 
 def _tensors(type: Type) -> Iterator[TensorType]:
@@ -287,33 +297,30 @@ def _changed(statement: Apply, x: TensorType, axis: str) -> Places:
 
 def _unfit(statement: Apply, x: TensorType, now: Place | None, axis: str, before: str, dim: int | None) -> Reject:
     """The refusal of a collective for an operand that is placed otherwise."""
-    takes = {
-        "whole": "a value that is the same on every device",
-        "split": f"a value split in dimension {dim}",
-    }.get(before, f"a pending {_NOUNS.get(before, before)}")
+    takes = {"whole": "a whole value", "split": f"a value split in dimension {dim}"}
+    wanted = takes.get(before, f"a pending {_NOUNS.get(before, before)}")
+    what = f"`%{arg}`" if isinstance(arg := statement.args[0], str) else "its operand"
+    message = f"`{statement.op}` expected {wanted} along `{axis}`, found {what} {described(state_of(now))}: `{x}`"
+    other = next((p.axis for p in x.places if _kind(p) == before and p.axis != axis), None)
+    if other is not None:
+        hint = f'write `axis = "{other}"`, along which it is {"split" if before == "split" else "pending"}'
+    else:
+        hint = _instead(now, axis, before)
+    return Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
+
+
+def _instead(now: Place | None, axis: str, before: str) -> str:
+    """What to write in place of a collective that takes values of another placement."""
     match now:
         case None:
-            has, hint = f"it is the same on every device along `{axis}`", None
-            others = [p.axis for p in x.places if _kind(p) == before]
-            if before in _NOUNS:
-                hint = f"it is pending along `{others[0]}`" if others else "remove it: nothing is left to be added up"
-                if others:
-                    hint = f'write `axis = "{others[0]}"`, along which it is pending'
-            elif others:
-                hint = f'write `axis = "{others[0]}"`, along which it is split'
-            else:
-                hint = "remove it"
+            return "remove it: nothing is left to be " + ("joined" if before == "split" else "added up")
         case Pending(how=how):
-            has = f"it is a pending {_NOUNS[how]} along `{axis}`"
-            reduced = f'AllReduce[axis = "{axis}"' + (', op = "max"]' if how == "max" else "]")
-            hint = f"write `{reduced}`, which ends it"
+            op = ', op = "max"' if how == "max" else ""
+            return f'write `AllReduce[axis = "{axis}"{op}]`, which ends what is pending'
+        case Cut() if before == "split":
+            return f"name dimension {now.dim}, which is split"
         case Cut():
-            has = f"it is split along `{axis}` in dimension {now.dim}"
-            hint = f'write `AllGather[axis = "{axis}", dim = {now.dim}]`, which joins its parts'
-            if before == "split":
-                hint = f"write `{now.dim}` for the dimension"
-    message = f"`{statement.op}` takes {takes}, and {has}: `{x}`"
-    return Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
+            return f'write `AllGather[axis = "{axis}", dim = {now.dim}]`, which joins the parts'
 
 
 _NOUNS = {"sum": "sum", "max": "maximum"}

@@ -63,7 +63,7 @@ def quality(parts: list[Any]) -> str | list[Pending]:
 def split(parts: list[Any]) -> _SplitDim:
     dim, *cuts = parts
     if isinstance(cuts[0], Cut):
-        return _SplitDim(dim, tuple(cuts[1:] if cuts[0] is None else cuts))
+        return _SplitDim(dim, tuple(cuts))
     axis, blocks = cuts
     if not _AXIS.fullmatch(axis[1:]):
         raise Fault(codes.UNEXPECTED, f"expected the name of an axis, found `{axis[1:]}`", child=1)

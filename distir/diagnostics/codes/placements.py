@@ -6,8 +6,8 @@ BAD_MESH = code(
     "DIR420",
     "bad-mesh",
     """
-A module runs on one mesh: named axes with a size each, stated behind the head of a function. Each axis has a name of its
-own, and one device or more.
+A module runs on one mesh: named axes with a size each, stated behind the head of a function. Each axis has a name of
+its own, and one device or more.
 
 ```dir
 func @main(%x: Tensor[Float32, (8, 4), 1]) mesh (dp = 2, dp = 4) {  // error: DIR420

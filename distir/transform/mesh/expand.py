@@ -18,12 +18,12 @@ from distir.ir import Apply, Arg, Call, Cut, Function, Mesh, Module, Site, Tenso
 from distir.ir.collection import paused_collection
 from distir.ir.deep import Deep
 from distir.ir.places import along, places
-from distir.ops import OPS, Value, bind, type_of
+from distir.ops import Value, type_of
 from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import Nested, Split, State, Unsplit, is_host, is_whole, nested, state_along
-from distir.placement.part_types import part_of
+from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
-from distir.transform.checking import checked
+from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
 from distir.transform.mesh.erase import as_identities
 from distir.transform.sharding.body import Callee, ShardedBody
@@ -48,19 +48,22 @@ def expand(module: Module) -> Module:
     analysis = checked(module)
     plain = as_identities(module)
     entry = entry_of(plain)
-    axes: Mesh = tuple((axis, size) for axis, size in module.mesh if size > 1)
-    size = math.prod(size for _, size in axes)
-    mesh = mesh_of(plain, entry, size, "innermost")
+    axes = module.mesh
+    mesh = mesh_of(plain, entry, math.prod(size for _, size in axes), "innermost")
     with paused_collection():
         program = _Program(checked(plain), replace(mesh, factors=tuple(size for _, size in axes)))
         program.written, program.axes = analysis, axes
         states = [placement(p.type, axes) for p in analysis.module.functions[entry.name].params]
         done = program.entry(entry, states)
+        given = [_listed(s, p.type, entry) for s, p in zip(states, entry.params, strict=True)]
+        found = [_listed(s, type_of(v), entry) for s, v in zip(done.results, done.result_values, strict=True)]
         ends = (
-            scatter(plain, entry, states, program.mesh),
-            gather(plain, entry, done.function, done.result_values, done.results, program.mesh),
+            scatter(plain, entry, given, program.mesh),
+            gather(plain, entry, done.function, done.result_values, found, program.mesh),
         )
-        return Module([*program.functions.values(), *ends])
+        made = Module([*program.functions.values(), *ends])
+    check_result("expand", module, made)
+    return made
 
 
 def placement(type: Type, axes: Mesh) -> State:
@@ -88,6 +91,28 @@ def placed(v: Value, state: State, axes: Mesh) -> Value:
     order = (state.order if isinstance(state, Nested) else ()) or range(len(axes))
     found = (place_of(state_along(state, k), axes[k][0]) for k in order)
     return replace(v, places=places(place for place in found if place is not None))
+
+
+def _listed(state: State, type: Type, entry: Function) -> State:
+    """A placement with blocks that fill a dimension listed, as whole values are cut into them and joined of them."""
+    if isinstance(state, tuple):
+        assert isinstance(type, TupleType)
+        return tuple(_listed(s, item, entry) for s, item in zip(state, type.items, strict=True))
+    if isinstance(state, Nested):
+        return replace(state, parts=tuple((_with_blocks(s, type, entry), size) for s, size in state.parts))
+    return _with_blocks(state, type, entry)
+
+
+def _with_blocks(state: Unsplit | Split, type: Type, entry: Function) -> Unsplit | Split:
+    if not isinstance(state, Split) or not state.is_repeated or not isinstance(type, TensorType):
+        return state
+    ((block,), dim) = state.blocks, (type.shape or ())[state.axis]
+    size = whole_block(block)
+    if not isinstance(dim, int) or not isinstance(size, int):
+        message = f"`{type}` is split in blocks, of which there are as many as a size says that is not known"
+        hint = "gather the value before it is returned"
+        raise ProgramError([Diagnostic(codes.BAD_PLACEMENT, Site(entry.name), message, help=hint)])
+    return replace(state, blocks=(size,) * (dim // size))
 
 
 @dataclass
@@ -192,18 +217,16 @@ class _Body(ShardedBody):
             operands[k], results[k] = cut, made
             cut = tuple(map(_part, cut, each[k].needed, [size] * len(cut)))
             made = tuple(map(_part, made, each[k].given, [size] * len(made)))
-        found = (tuple(by[k] for k in range(len(self.axes))) for by in (each, operands, results))
-        return Decisions(*found, self.factors, order)
+        every = range(len(self.axes))
+        parts, made = tuple(operands[k] for k in every), tuple(results[k] for k in every)
+        return Decisions(tuple(each[k] for k in every), parts, made, self.factors, order)
 
     def _collective_of_mesh(self, statement: Apply, w: Value, given: State) -> None:
         """Append what a collective over an axis of the mesh is on its devices."""
-        attrs, names = bind(OPS[statement.op], statement.attrs), [axis for axis, _ in self.axes]
+        axis, names = statement.attrs["axis"], [axis for axis, _ in self.axes]
         (arg,), (name,) = statement.args, statement.results
         assert isinstance(arg, str)
-        if attrs["axis"] not in names:  # an axis of one device
-            self.write(Apply((name,), "Identity", (arg,), facts=statement.facts), [w], [given])
-            return
-        k, first = names.index(attrs["axis"]), len(self.items)
+        k, first = names.index(str(axis)), len(self.items)
         with self.along(k):
             self._brought(arg, name, w, state_along(self.state(arg), k), state_along(given, k))
         for number, item in enumerate(self.items[first:], first):
