@@ -246,6 +246,10 @@ def _moved(mesh: Mesh, statement: Apply, v: Value, w: Value) -> Value:
         wrong = unknown_axis(str(axis), mesh)
         raise Reject(codes.UNKNOWN_AXIS, wrong.message, Part("attribute", "axis"), help=wrong.help)
     if isinstance(w, TupleType):
+        cuts = [place for t in _tensors(type_of(v)) for place in t.places if isinstance(place, Cut)]
+        if statement.attrs.get("op") == "max" or any(cut.blocks for cut in cuts):
+            message = f"`{statement.op}` of pending maxima, or of parts in blocks, takes no tuple"
+            raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="unpack it")
         return TupleType(tuple(type_of(_moved(mesh, statement, item_of(v, k), item)) for k, item in enumerate(w.items)))
     found = type_of(v)
     if (isinstance(found, AnyType) and found.device != HOST) or complaint(found, mesh):
@@ -289,6 +293,10 @@ def _changed(statement: Apply, x: TensorType, axis: str) -> Places:
         if inside[-1].axis != axis:
             message = f"`{statement.op}` along `{axis}` would put rows of `{x}` in another order"
             hint = f"gather along `{inside[-1].axis}` first, the innermost axis of dimension {now.dim}"
+            raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
+        if now.blocks and rule.after == "split":
+            message = f"`{statement.op}` expected one part of dimension {now.dim} on each device, found several: `{x}`"
+            hint = "write `AllGather` and `Shard`, or split the blocks apart before"
             raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
     if rule.after == "split":
         return places((*rest, Cut(dim(rule.given), axis)))

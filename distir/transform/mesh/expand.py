@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from distir.analysis import Analysis
 from distir.analysis.placing import place_of, state_of, typing
 from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import devices
 from distir.diagnostics.codes import placements as codes
-from distir.ir import Apply, Arg, Call, Cut, Function, Mesh, Module, Site, TensorType, TupleType, Type
+from distir.ir import Apply, Arg, Call, Cut, Function, Mesh, Module, Part, Site, TensorType, TupleType, Type
 from distir.ir.collection import paused_collection
 from distir.ir.deep import Deep
 from distir.ir.places import along, places
@@ -130,6 +131,10 @@ class _Program(Partition):
         known = self._done.get(key)
         if known is None:
             known = self._done[key] = yield self._function(*key)
+        if known.joint and self.module.functions[name].kernel:
+            message = f"the kernel `@{name}` is not one kernel on each device: its ops on parts communicate"
+            hint = "end the kernel before them"
+            raise ProgramError([Diagnostic(devices.IN_KERNEL, Site(name, None, Part("name")), message, help=hint)])
         return known
 
     def _body(
