@@ -1,4 +1,4 @@
-"""What a program on a mesh returns: values, not pending sums, and what the next step takes where it takes it."""
+"""What a program on a mesh is given and returns: values, no pending sums, and what the next step takes in its place."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import Diagnostic
 from distir.diagnostics.codes import placements as codes
 from distir.ir import Function, Module, Part, Pending, Places, Return, Site, TensorType, Type, types
+from distir.ir.places import NOUNS
 from distir.ir.roles import is_held
 from distir.ops import type_of
 
@@ -25,6 +26,12 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
     entry = module.entry()
     if not module.mesh or entry is None or entry.name not in own or not isinstance(entry.body[-1], Return):
         return
+    for k, param in enumerate(entry.params):
+        if (pending := _pending(param.type)) is not None:
+            site = Site(entry.name, None, Part("param_type", k))
+            message = f"`%{param.name}` is stated as a pending {NOUNS[pending.how]} along `{pending.axis}`"
+            hint = f'state its whole value; `Share[axis = "{pending.axis}"]` makes a pending sum of it'
+            yield Diagnostic(codes.PENDING_END, site, message, help=hint)
     given = [type_of(v) for v in own[entry.name].returned]
     replaced = _replaced(module, entry, sound)
     for k, found in enumerate(given):
@@ -39,10 +46,9 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
             hint = "bring it to where the parameter is" if pending is None else _SUM.format(pending.axis)
             yield Diagnostic(codes.DRIFTING, site, message, help=hint)
         elif pending is not None:
-            op = f'AllReduce[axis = "{pending.axis}"{"" if pending.how == "sum" else ", op = " + repr(pending.how)}]'
-            noun = "sum" if pending.how == "sum" else "maximum"
-            message = f"{shown} is a pending {noun} along `{pending.axis}`: `{found}`"
-            yield Diagnostic(codes.PENDING_RESULT, site, message, help=f"insert `{op}` for {shown}")
+            op = f'AllReduce[axis = "{pending.axis}"' + ("]" if pending.how == "sum" else ', op = "max"]')
+            message = f"{shown} is a pending {NOUNS[pending.how]} along `{pending.axis}`: `{found}`"
+            yield Diagnostic(codes.PENDING_END, site, message, help=f"insert `{op}` for {shown}")
 
 
 _SUM = "sum the gradient along `{}` before the update"

@@ -15,7 +15,7 @@ from distir.analysis.known_ops import lookup
 from distir.analysis.stated_places import complaint, unknown_axis
 from distir.diagnostics.codes import placements as codes
 from distir.ir import HOST, AnyType, Apply, Attributes, Cut, Mesh, Part, Pending, Places, TensorType, TupleType, Type
-from distir.ir.places import Place, along, cuts_of, places, without
+from distir.ir.places import NOUNS, Place, along, cuts_of, places, without
 from distir.ops import Reject, Value, bind, item_of, type_of
 from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, Unsplit, is_host
@@ -306,7 +306,7 @@ def _changed(statement: Apply, x: TensorType, axis: str) -> Places:
 def _unfit(statement: Apply, x: TensorType, now: Place | None, axis: str, before: str, dim: int | None) -> Reject:
     """The refusal of a collective for an operand that is placed otherwise."""
     takes = {"whole": "a whole value", "split": f"a value split in dimension {dim}"}
-    wanted = takes.get(before, f"a pending {_NOUNS.get(before, before)}")
+    wanted = takes.get(before, f"a pending {NOUNS.get(before, before)}")
     what = f"`%{arg}`" if isinstance(arg := statement.args[0], str) else "its operand"
     message = f"`{statement.op}` expected {wanted} along `{axis}`, found {what} {described(state_of(now))}: `{x}`"
     other = next((p.axis for p in x.places if _kind(p) == before and p.axis != axis), None)
@@ -329,9 +329,6 @@ def _instead(now: Place | None, axis: str, before: str) -> str:
             return f"name dimension {now.dim}, which is split"
         case Cut():
             return f'write `AllGather[axis = "{axis}", dim = {now.dim}]`, which joins the parts'
-
-
-_NOUNS = {"sum": "sum", "max": "maximum"}
 
 
 def _kind(place: Place) -> str:

@@ -57,8 +57,11 @@ class Cut:
         return f"{self.axis}[{blocks}]" if blocks else self.axis
 
 
-PENDING: Final[Mapping[str, str]] = {"sum": "the sum", "max": "the greatest"}
-"""By word in a type, what a value is of those that the devices have."""
+PENDING: Final = ("sum", "max")
+"""The words in a type that say what a value is of those that the devices have."""
+
+NOUNS: Final[Mapping[str, str]] = {"sum": "sum", "max": "maximum"}
+"""What messages call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,7 @@ def places(found: Iterable[Place]) -> Places:
     """A placement of these entries: of cuts of one dimension, the outermost first."""
     found = list(found)
     cuts = sorted((p for p in found if isinstance(p, Cut)), key=lambda cut: cut.dim)
-    order = list(PENDING)
-    pending = sorted((p for p in found if isinstance(p, Pending)), key=lambda p: (order.index(p.how), p.axis))
+    pending = sorted((p for p in found if isinstance(p, Pending)), key=lambda p: (PENDING.index(p.how), p.axis))
     return (*cuts, *pending)
 
 

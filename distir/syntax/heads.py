@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distir.diagnostics.codes import syntax as codes
-from distir.ir import UNKNOWN, Param
+from distir.ir import UNKNOWN, Mesh, Param
+from distir.ir.places import MESH
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
@@ -107,7 +108,20 @@ def _recovered(piece: Words, types: bool = True, ranges: bool = True) -> Head:
     else:
         if ranges or not any(map(is_range, tokens[start : start + 1])):
             params += _param(tokens[start:], kinds[start:], types)
-    return Head(name, tuple(params), None)
+    return Head(name, tuple(params), None, mesh=_mesh(tokens, kinds))
+
+
+def _mesh(tokens: list[str], kinds: tuple[str, ...]) -> Mesh:
+    """The mesh that a head states, without which no type of the module that names an axis is understood."""
+    at = next((i for i, token in enumerate(tokens) if token == MESH and kinds[i + 1 : i + 2] == ("(",)), None)
+    end = kinds.index(")", at) + 1 if at is not None and ")" in kinds[at:] else 0
+    node = shape("head", ("func", FUNCTION, "(", ")", *kinds[at:end]))
+    if at is None or isinstance(node, Unexpected):
+        return ()
+    try:
+        return evaluate(node, ["func", "@", "(", ")", *tokens[at:end]]).mesh
+    except Fault:
+        return ()
 
 
 def _param(tokens: list[str], kinds: tuple[str, ...], types: bool, strict: bool = False) -> list[Param]:

@@ -119,8 +119,9 @@ A collective takes a value that is placed in one way along its axis: `AllReduce`
 already would be summed a second time.
 
 ```dir
-func @main(%x: Tensor[Float32, (8, 4), 1, sum tp]) mesh (tp = 2) {
-  %s = AllReduce[axis = "tp"](%x)
+func @main(%x: Tensor[Float32, (8, 4@tp), 1], %w: Tensor[Float32, (4@tp, 4), 1]) mesh (tp = 2) {
+  %p = MatMul(%x, %w)
+  %s = AllReduce[axis = "tp"](%p)
   %y = AllReduce[axis = "tp"](%s)  // error: DIR424
   return %y
 }
@@ -130,8 +131,9 @@ Remove it, or name the axis along which the value is placed so. Of several axes 
 takes the innermost: the last in `64@(tp, dp)`.
 
 ```dir
-func @main(%x: Tensor[Float32, (8, 4), 1, sum tp]) mesh (tp = 2) {
-  %y = AllReduce[axis = "tp"](%x)
+func @main(%x: Tensor[Float32, (8, 4@tp), 1], %w: Tensor[Float32, (4@tp, 4), 1]) mesh (tp = 2) {
+  %p = MatMul(%x, %w)
+  %y = AllReduce[axis = "tp"](%p)
   return %y
 }
 ```
@@ -146,7 +148,8 @@ What a training step returns for a weight or for state is the operand of the nex
 One that is a pending sum, or split otherwise, is another value on each device.
 
 ```dir
-func @main(%w: Tensor[Float32, (4,), 1] {param}, %g: Tensor[Float32, (4,), 1, sum dp]) mesh (dp = 2) {
+func @main(%w: Tensor[Float32, (4,), 1] {param}, %gs: Tensor[Float32, (8@dp, 4), 1]) mesh (dp = 2) {
+  %g = ReduceSum[keepdims = false](%gs, [0])
   %own = Share[axis = "dp"](%w)
   %w_new = Sub(%own, %g)
   return %w_new  // error: DIR425
@@ -156,7 +159,8 @@ func @main(%w: Tensor[Float32, (4,), 1] {param}, %g: Tensor[Float32, (4,), 1, su
 Bring the gradient to where the weight is before the update:
 
 ```dir
-func @main(%w: Tensor[Float32, (4,), 1] {param}, %g: Tensor[Float32, (4,), 1, sum dp]) mesh (dp = 2) {
+func @main(%w: Tensor[Float32, (4,), 1] {param}, %gs: Tensor[Float32, (8@dp, 4), 1]) mesh (dp = 2) {
+  %g = ReduceSum[keepdims = false](%gs, [0])
   %g_sum = AllReduce[axis = "dp"](%g)
   %w_new = Sub(%w, %g_sum)
   return %w_new
@@ -165,11 +169,12 @@ func @main(%w: Tensor[Float32, (4,), 1] {param}, %g: Tensor[Float32, (4,), 1, su
 """,
 )
 
-PENDING_RESULT = code(
+PENDING_END = code(
     "DIR426",
-    "pending-result",
+    "pending-at-the-ends",
     """
-The results of a program are values. A pending sum, or maximum, is none yet: each device would return another number.
+The parameters and results of a program are values. A pending sum, or maximum, is none yet: each device would return
+another number.
 
 ```dir
 func @main(%x: Tensor[Float32, (8@dp,), 1]) mesh (dp = 2) {

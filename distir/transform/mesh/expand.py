@@ -233,7 +233,8 @@ class _Body(ShardedBody):
         assert isinstance(arg, str)
         k, first = names.index(str(axis)), len(self.items)
         with self.along(k):
-            self._brought(arg, name, w, state_along(self.state(arg), k), state_along(given, k))
+            now, then = (state_along(_of_items(s), k) for s in (self.state(arg), given))
+            self._brought(arg, name, w, now, then)
         for number, item in enumerate(self.items[first:], first):
             self.items[number] = with_facts(item, statement.facts)
             if isinstance(item, Collective):
@@ -242,7 +243,6 @@ class _Body(ShardedBody):
 
     def _brought(self, arg: str, name: str, w: Value, now: State, then: State) -> None:
         """Append what brings a value from one placement along an axis into another, under a name."""
-        now, then = _of_items(now), _of_items(then)
         match now, then:
             case Unsplit.PARTIAL, Unsplit.WHOLE:
                 made = self._collective(name, "MPIAllreduce", arg, w, then)
@@ -273,7 +273,7 @@ def _named(item: Item, made: str, name: str) -> Item:
 
 
 def _of_items(state: State) -> State:
-    """The state of the items of a tuple, which is one for all."""
+    """The state of the first item of a tuple: along the axis of a collective that is one for all."""
     while isinstance(state, tuple):
         state = state[0]
     return state
