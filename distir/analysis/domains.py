@@ -14,7 +14,7 @@ from typing import Any
 from distir.analysis.interpreter import Domain, State, algorithm_1
 from distir.analysis.known_ops import lookup
 from distir.analysis.parameters import parameters
-from distir.analysis.placing import placed
+from distir.analysis.placing import bringing, placed
 from distir.analysis.stated_places import refuse
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
@@ -202,7 +202,8 @@ class Types(Domain):
             refuse(claim, self.mesh, part)
         met = types.meet(claim, type_of(w))
         if met is None:
-            raise Reject(type_codes.CLAIM_REFUTED, f"expected `{claim}`, found `{type_of(w)}`", part)
+            message = f"expected `{claim}`, found `{type_of(w)}`"
+            raise Reject(type_codes.CLAIM_REFUTED, message, part, help=bringing(type_of(w), claim))
         return met if isinstance(w, (TensorType, TupleType, AnyType)) else w
 
 

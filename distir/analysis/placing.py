@@ -19,7 +19,8 @@ from distir.ir.places import NOUNS, Place, along, cuts_of, places, without
 from distir.ops import Reject, Value, bind, item_of, type_of
 from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, Unsplit, is_host
-from distir.placement.nearest import Reshard, nearest
+from distir.placement.nearest import Reshard, means_of, nearest
+from distir.placement.part_types import part_of
 from distir.placement.rule import Typing
 from distir.placement.typings import item_along, typings
 from distir.syntax import print_literal
@@ -65,6 +66,14 @@ def erased_type(type: Type) -> Type:
     found = erased(type)
     assert isinstance(found, (TensorType, TupleType, AnyType))
     return found
+
+
+def held(type: Type, mesh: Mesh) -> Type:
+    """The type of what each device of a mesh holds of a value. Raises DimensionError if a dimension does not divide."""
+    part = erased_type(type)
+    for axis, size in mesh:
+        part = part_of(part, state(type, axis), size)
+    return part
 
 
 def state(v: Value, axis: str) -> State:
@@ -124,6 +133,19 @@ def described(state: State) -> str:
     if isinstance(state, Split):
         return f"split in dimension {state.axis}" + (" by blocks" if state.blocks else "")
     return "a pending sum" if state is PARTIAL else "a pending maximum" if state is GREATEST else "whole"
+
+
+def bringing(found: Type, wanted: Type) -> str | None:
+    """The collective that brings a value to where a type states that it is, as help; None if no single one does."""
+    if not isinstance(found, TensorType) or not isinstance(wanted, TensorType) or erased(found) != erased(wanted):
+        return None
+    differing = {place.axis for place in {*found.places} ^ {*wanted.places}}
+    if len(differing) != 1:
+        return None
+    (axis,) = differing
+    now, needed = state(found, axis), state(wanted, axis)
+    made = inserted(Apply((), "", ("",)), Reshard(0, now, needed, means_of(now, needed)), axis)
+    return None if made is None else f"`{shown(made)}` brings it there"
 
 
 MEANS: Mapping[str, str] = {"AllReduce max": "AllReduce", "Slice": "Shard"}

@@ -76,7 +76,8 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[Cut], sizes: Mapping[str, int]) 
     repeated = any(isinstance(b, Repeated) for b in blocks)
     total = dims.total(b.size if isinstance(b, (Shared, Repeated)) else b for b in blocks)
     if isinstance(total, int) and isinstance(size, int) and (size % total if repeated else size != total):
-        return Complaint(f"blocks of {total} in all do not make up dimension {dim}, which is {size}")
+        hint = "state the size of each block, as `[8, 8, whole 4]`"
+        return Complaint(f"blocks of {total} in all do not make up dimension {dim}, which is {size}", hint)
     for each in (b.size if isinstance(b, Repeated) else b for b in blocks if not isinstance(b, Shared)):
         if isinstance(each, int) and each % devices:
             what = f"dimension {dim}, which is {each}," if not blocked else f"a block of {each} in dimension {dim}"

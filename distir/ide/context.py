@@ -236,7 +236,7 @@ def _in_type(
             return _as(found, CursorRole.DTYPE)
         if "host" in may_follow:
             return _as(found, CursorRole.DEVICE)
-        if stack[-1].before == "Tensor" and stack[-1].commas > 2 and may_follow == {IDENT}:
+        if stack[-1].before == "Tensor" and stack[-1].commas > 2 and IDENT in may_follow:
             return _as(found, CursorRole.QUALITY)
     return found
 

@@ -14,7 +14,7 @@ from distir.syntax.ranges import is_range, readable_names, width
 from distir.syntax.reading import Head, evaluate
 from distir.syntax.spreading import TOO_MANY
 from distir.syntax.statements import Words
-from distir.syntax.tokens import FUNCTION, VALUE
+from distir.syntax.tokens import FUNCTION, IDENT, INT, VALUE
 
 
 def head(piece: Words, too_deep: bool, most: int) -> tuple[Head, TokenProblem | None]:
@@ -112,16 +112,18 @@ def _recovered(piece: Words, types: bool = True, ranges: bool = True) -> Head:
 
 
 def _mesh(tokens: list[str], kinds: tuple[str, ...]) -> Mesh:
-    """The mesh that a head states, without which no type of the module that names an axis is understood."""
-    at = next((i for i, token in enumerate(tokens) if token == MESH and kinds[i + 1 : i + 2] == ("(",)), None)
-    end = kinds.index(")", at) + 1 if at is not None and ")" in kinds[at:] else 0
-    node = shape("head", ("func", FUNCTION, "(", ")", *kinds[at:end]))
-    if at is None or isinstance(node, Unexpected):
-        return ()
-    try:
-        return evaluate(node, ["func", "@", "(", ")", *tokens[at:end]]).mesh
-    except Fault:
-        return ()
+    """The axes that a head states, as far as they can be read: without them no type that names one is understood."""
+    at = next((i for i, token in enumerate(tokens) if token == MESH and kinds[i + 1 : i + 2] == ("(",)), len(tokens))
+    axes: dict[str, int] = {}
+    for i in range(at + 2, len(kinds)):
+        if kinds[i : i + 3] == (IDENT, "=", INT) and len(tokens[i + 2]) < _DIGITS:
+            axes.setdefault(tokens[i], max(1, int(tokens[i + 2])))
+        if kinds[i] == ")":
+            break
+    return tuple(axes.items())
+
+
+_DIGITS = 10
 
 
 def _param(tokens: list[str], kinds: tuple[str, ...], types: bool, strict: bool = False) -> list[Param]:
