@@ -10,6 +10,7 @@ from distir.cli import options, output
 from distir.cli.endings import judged
 from distir.cli.files import replace_file, shown
 from distir.cli.programs import fold_on_one_core, sound_program
+from distir.cli.transform import commented
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,13 +53,12 @@ def expand(file: options.File, out: Out = None) -> int:
 
 def _written(file: str, out: str | None, change: Callable[[Module], Module], doing: str) -> int:
     from distir.ir.counted import rolled
-    from distir.syntax import carried
 
     fold_on_one_core()
     program = sound_program(file, "kept")
     with output.progress(f"{doing} {shown(file)}"), judged(program):
         made = change(program.module)
-    text = carried(rolled(made), program.syntax).text
+    text = commented(rolled(made), program)
     if out is None:
         output.write(text)
     else:

@@ -56,9 +56,7 @@ def of_head(marks, shape="(8, 4)"):
     return f"func @main(%x: Tensor[Float32, {shape}, 1]){marks} {{\n  %y = Relu(%x)\n  return %y\n}}\n"
 
 
-@pytest.mark.parametrize(
-    "marks", [" mesh (dp = 2)", "\n  mesh (dp = 2, tp = 2,)", " forward, mesh (dp = 2), stage = 1"]
-)
+@pytest.mark.parametrize("marks", [" mesh (dp = 2)", "\n mesh (dp = 2, tp = 2,)", " forward, mesh (dp = 2), stage = 1"])
 def test_a_mesh_is_stated_behind_the_head(marks):
     found = parse(of_head(marks), spelling=canonical)
     assert not found.diagnostics
@@ -71,7 +69,7 @@ def test_a_mesh_is_stated_behind_the_head(marks):
     [
         (" mesh (dp = 2, dp = 4)", "(8@dp, 4)", "DIR420"),
         (" mesh (dp = 0)", "(8, 4)", "DIR420"),
-        (" mesh (dp = 2), mesh (dp = 2)", "(8, 4)", "DIR109"),
+        (" mesh (dp = 2), mesh (dp = 2)", "(8, 4)", "DIR116"),
         (" mesh ()", "(8, 4)", "DIR101"),
         (" mesch (dp = 2)", "(8, 4)", "DIR120"),
         ("", "(8@dp, 4)", "DIR421"),
