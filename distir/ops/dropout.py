@@ -40,12 +40,25 @@ START = 5
 """The place of the operand `start`."""
 
 
+def _draws(data: TensorType, *others: Operand | None, **_: Any) -> bool:
+    return _drops(*others) and not _has_key(*others)
+
+
+def _drops(ratio: Operand | None = None, training: Operand | None = None, *_: Operand | None) -> bool:
+    """Whether elements are dropped, as far as known."""
+    return training is not None and not (isinstance(training, Dense) and not training.values[0])
+
+
+def _has_key(*others: Operand | None) -> bool:
+    return len(others) > 2 and others[2] is not None
+
+
 @op(
     "Tensor[t:float, s, d], Optional[Tensor[u:float, (), d]], Optional[Tensor[Bool, (), d]],"
     " Optional[Tensor[Int64, (), host]], Optional[Tensor[Int64, (_,), d]], Optional[Tensor[Int64, (_,), host]]"
     " -> Tensor[t, s, d], *Tensor[Bool, s, d]",
     flops=FLOPS,
-    draws=lambda data, *others, **_: _drops(*others) and not _has_key(*others),
+    draws=_draws,
 )
 def Dropout(
     data: Array,
@@ -202,17 +215,9 @@ def _(data: TensorType, *others: Operand | None, results: Sequence[Shape | None]
         (letters,) * len(results),
         contiguous=frozenset(filter(None, letters)),
         start=START,
+        starts=True,
         located=frozenset(filter(None, located)),
     )
-
-
-def _drops(ratio: Operand | None = None, training: Operand | None = None, *_: Operand | None) -> bool:
-    """Whether elements are dropped, as far as known."""
-    return training is not None and not (isinstance(training, Dense) and not training.values[0])
-
-
-def _has_key(*others: Operand | None) -> bool:
-    return len(others) > 2 and others[2] is not None
 
 
 @Dropout.grad
@@ -307,9 +312,10 @@ def _(data: TensorType, start: Operand | None = None, *, axis: int) -> None:
 @Positions.sharding
 def _(data: TensorType, start: Operand | None = None, *, results: Sequence[Shape | None], axis: int) -> Layout:
     rank = len(data.shape or ())
-    letters = tuple("n" if k == axis % max(rank, 1) else None for k in range(rank))
+    letters = tuple("n" if k == axis % max(rank, 1) else f"o{k}" for k in range(rank))
     operands = (letters,) if start is None else (letters, (None,))
-    return Layout(operands, (("n",),), contiguous=frozenset("n"), start=1, located=frozenset("n"))
+    own = frozenset("n")
+    return Layout(operands, (("n",),), contiguous=own, start=1, starts=True, located=own, whole=frozenset({0}))
 
 
 @Positions.torch(fresh=True)

@@ -68,6 +68,8 @@ class Layout:
     """Indices of sizes in that operand that refer to other operands' dimensions, and so are valid for parts, too."""
     start: int | None = None
     """The host operand with the position, by dimension, at which the first operand begins in the whole tensor."""
+    starts: bool = False
+    """Whether it may list several: of runs of one length."""
     located: frozenset[str] = frozenset()
     """Letters for which it must be stated if they are split: the op depends on positions in the whole tensor."""
     parted: frozenset[str] = frozenset()

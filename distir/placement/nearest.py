@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from distir.ir import Attributes, TensorType, TupleType, Type
+from distir.ir import Attributes, TupleType, Type
 from distir.ops import Op, Value, item_of, type_of
 from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, is_host
 from distir.placement.rule import Typing, elements
@@ -56,7 +56,8 @@ def nearest(
 ) -> Nearest:
     """For placements that have no typing: what is wrong, and how it is mended. Arguments as of `typings`.
 
-    Of typings with equally few changes, the one that communicates least, sums of its results included.
+    No split begins here: a typing is along a dimension along which an operand is split, or whole. Of those with equally
+    few changes, it is the one that communicates least, sums of its results included.
     """
     vs, states, ws = tuple(operands), tuple(placements), tuple(results)
     if is_refused(op, attrs, vs):
@@ -64,7 +65,7 @@ def nearest(
     if any(isinstance(type_of(v), TupleType) for v in vs):
         return _of_items(op, attrs, vs, states, ws, size)
     ranked: list[tuple[tuple[int, int, int], Typing, tuple[Reshard, ...]]] = []
-    every = [*candidates(op, attrs, vs, states, ws, size or 1, every=True), *_as_sums(op, attrs, vs, states, ws, size)]
+    every = [*candidates(op, attrs, vs, states, ws, size or 1), *_as_sums(op, attrs, vs, states, ws, size)]
     for typing in every:
         changes = tuple(
             Reshard(i, now, needed, means_of(now, needed))
@@ -73,10 +74,10 @@ def nearest(
         )
         stuck = sum(change.means is None for change in changes)
         ranked.append(((stuck, len(changes), _cost(changes, vs, typing, ws, size or 2)), typing, changes))
-    if not ranked:
-        return Nearest(None, (), f"nothing says how `{op.name}` is computed on parts of its operands")
     _, typing, changes = min(ranked, key=lambda one: one[0])
-    return Nearest(typing, changes, _reason(op, vs, states, typing, changes))
+    split = bool(size and size > 1 and typings(op, attrs, vs, states, ws, 1))
+    reason = f"sizes do not divide by {size} devices" if split else _reason(op, vs, states, changes)
+    return Nearest(typing, changes, reason)
 
 
 def means_of(now: State, needed: State) -> Means | None:
@@ -154,24 +155,21 @@ def _refusal(op: Op, attrs: Attributes, vs: tuple[Value, ...]) -> str:
     return f"`{op.name}` is of one device that represents others: on a mesh, name the axis"
 
 
-def _reason(op: Op, vs: Sequence[Value], states: Sequence[State], typing: Typing, changes: Sequence[Reshard]) -> str:
+def _reason(op: Op, vs: Sequence[Value], states: Sequence[State], changes: Sequence[Reshard]) -> str:
     """What is wrong with the operands that change."""
-    if not changes:
-        return f"`{op.name}` has a typing"
-    first = changes[0]
     if PARTIAL in states:
-        others = [s for v, s in zip(vs, states, strict=True) if not is_host(v) and s is not PARTIAL]
-        if op.linear == "jointly" and WHOLE in others:
+        whole = any(s is WHOLE and v is not None for v, s in zip(vs, states, strict=True))
+        if op.linear == "jointly" and whole:
             return "a whole value would be added once for each device of a sum that is pending"
-        if op.linear and states.count(PARTIAL) > 1:
-            return f"`{op.name}` of two pending sums is no pending sum: it has terms of one device alone"
+        if states.count(PARTIAL) > 1:
+            return f"`{op.name}` of pending sums would have terms of one device alone"
         return f"`{op.name}` of the terms of a pending sum does not give terms of its result"
     if GREATEST in states:
         return f"`{op.name}` of pending maxima does not give those of its result"
+    first = changes[0]
+    split = [s for s in states if isinstance(s, Split)]
+    if any(s.axis == t.axis and (s.blocks, s.zigzag) != (t.blocks, t.zigzag) for s in split for t in split):
+        return f"`{op.name}` is given parts of other rows: operands are split along a dimension in other orders"
     if isinstance(first.now, Split) and first.needed is WHOLE:
         return f"`{op.name}` needs all places of dimension {first.now.axis}, which is split"
-    shape = t.shape if isinstance(t := type_of(vs[first.operand]), TensorType) else None
-    rank = "" if shape is None else f" of {len(shape)}"
-    if isinstance(first.needed, Split):
-        return f"the other operands are split, and dimension {first.needed.axis}{rank} is not split with them"
-    return f"`{op.name}` is not computed on such parts"
+    return f"`{op.name}` needs parts of one dimension of its operands, which are split otherwise"

@@ -7,9 +7,9 @@ It follows from the op's layout and linearity alone. The checker asks whether op
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from distir.ir import Attributes, Dense, Dim, TensorType, Type
+from distir.ir import Attributes, Dense, Dim, TensorType, Type, dims
 from distir.ops import Op, Value, type_of
 from distir.ops.dropout import runs_of
 from distir.ops.host import known_ints
@@ -20,6 +20,9 @@ from distir.placement.part_types import whole_block
 
 KEEP_GREATEST = frozenset({"Concat", "Greatest", "Squeeze", "Unsqueeze"})
 """Ops that map partial maxima to partial maxima."""
+
+DIVIDE = frozenset({"Div", "Mean", "ReduceMean"})
+"""Ops that are linear where they do not round: not of integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Typing:
     """The placement of each result."""
     letter: str | None = None
     """The letter of `layout` that is split. None: the op is on each device as it is in the whole program."""
-    layout: Layout | None = None
+    layout: Layout | None = field(default=None, compare=False)
     lessened: int | None = None
     """The operand whose shared blocks are divided by the number of devices, since results are sums over devices."""
 
@@ -84,6 +87,8 @@ def kept(op: Op, vs: tuple[Value, ...], states: tuple[State, ...], ws: Sequence[
 
 def _stays_partial(op: Op, vs: Sequence[Value], states: Sequence[State]) -> bool:
     """Whether the op maps partial sums to partial sums of its results."""
+    if op.name in DIVIDE and not _is_float(type_of(vs[0])):
+        return False
     if op.linear == "jointly":
         places = operand_places(op, vs)
         host = [is_host(v) for v in vs]
@@ -126,13 +131,11 @@ def by_letter(
     if like.loose and (letter in found.parted or joins(letter, found) or _cuts(letter, found)):
         return None
     blocks, count = like.blocks, size * (2 if like.zigzag else 1)
-    if letter in found.averaged and not all(_is_float(w) for w in ws):
+    if letter in found.averaged and (like.is_mixed or not all(map(_is_float, ws))):
         return None
-    mixed = like.is_mixed
-    sizes = {dim_of(type_of(v), letters, letter) for v, letters in zip(vs, found.operands, strict=True)} - {None}
-    for name in found.divided.get(letter, ()):
-        if not (attrs.get(name) in sizes if mixed else _divides(attrs.get(name), count)):
-            return None
+    along = [dim_of(type_of(v), letters, letter) for v, letters in zip(vs, found.operands, strict=True)]
+    if not all(_divides_number(attrs.get(name), along, like, count) for name in found.divided.get(letter, ())):
+        return None
     parted = letter in found.parted - found.gathered and letter != found.sequence
     if blocks and ((parted and not (letter in found.blocked and are_equal(blocks))) or joins(letter, found)):
         return None
@@ -145,15 +148,31 @@ def by_letter(
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
     if (letter in found.parted or letter in found.located) and not all(_is_known(t, s) for t, s in pairs):
         return None
+    if letter in found.located and like.zigzag and not found.starts:
+        return None
     if letter in found.located and (runs := len(stated_runs(found, vs, needed[0]))) and runs % count and count % runs:
         return None
     if not all(_fits(t, s, size) for t, s in pairs):
         return None
-    if not mixed or PARTIAL not in given:
+    if not like.is_mixed or PARTIAL not in given:
         return Typing(needed, given, letter, found)
     lessened = _linear_in(op, found, needed, vs)
-    averaged = letter in found.averaged and found.scaled is None
-    return None if lessened is None or averaged else Typing(needed, given, letter, found, lessened)
+    if lessened is None or any(isinstance(s, Split) for s in given):  # which would have less of its shared blocks, too
+        return None
+    return Typing(needed, given, letter, found, lessened)
+
+
+def _divides_number(value: object, along: Sequence[Dim], like: Split, count: int) -> bool:
+    """Whether a number in an attribute is that of whole groups in each part of a dimension, as far as known.
+
+    Where some blocks are replicated, it must be the size of the dimension.
+    """
+    if like.is_mixed:
+        return value is not None and value in along
+    if not isinstance(value, int) or isinstance(value, bool) or not like.blocks:
+        return _divides(value, count)
+    groups = [dim // value for dim in along if isinstance(dim, int) and value]
+    return all(_divides(whole_block(block), count * group) for block in like.blocks for group in groups)
 
 
 def _without_letter(result: int, found: Layout) -> State:
@@ -307,12 +326,17 @@ def placed_along(
 
 
 def _fits(type: Type, state: State, size: int) -> bool:
-    """Whether the split dimension, and each block of it, divides, as far as known."""
+    """Whether the split dimension consists of the blocks and it, and each of these, divides, as far as known."""
     if not isinstance(state, Split) or not isinstance(type, TensorType) or type.shape is None:
         return True
+    dim, count = type.shape[state.axis], size * (2 if state.zigzag else 1)
+    sizes = [whole_block(block) for block in state.blocks]
+    if state.blocks and isinstance(dim, int) and None not in sizes:
+        whole = dims.total(sizes)
+        if isinstance(whole, int) and (dim % whole if state.is_repeated else whole != dim):
+            return False
     split = [whole_block(block) for block in state.blocks if not isinstance(block, Shared)]
-    count = size * (2 if state.zigzag else 1)
-    return all(_divides(dim, count) for dim in (*split, *(() if state.is_mixed else (type.shape[state.axis],))))
+    return all(_divides(dim, count) for dim in (*split, *(() if state.is_mixed else (dim,))))
 
 
 def _is_known(type: Type, state: State) -> bool:

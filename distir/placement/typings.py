@@ -63,9 +63,8 @@ def candidates(
     states: tuple[State, ...],
     ws: tuple[Type, ...],
     size: int,
-    every: bool = False,
 ) -> Iterator[Typing]:
-    """The typings that need some operands as they are; with `every`, those too that need all of them otherwise."""
+    """The typings that need operands as they are, or split along a dimension along which one of them is, or whole."""
     if (as_they_are := kept(op, vs, states, ws)) is not None:
         yield as_they_are
     if all(map(is_host, ws)) and not all(map(is_host, vs)):
@@ -76,8 +75,6 @@ def candidates(
     bound = bind(op, attrs)
     for one in () if found is None else (found, *found.others):
         letters = {at(own, s.axis) for own, s in zip(one.operands, states, strict=True) if isinstance(s, Split)}
-        if every:
-            letters.update(letter for own in one.operands for letter in own)
         for letter in sorted(letter for letter in letters if letter is not None):
             made = by_letter(op, letter, one, bound, vs, states, ws, size)
             if made is not None:

@@ -34,6 +34,7 @@ from distir.ops.attention.operands import (
     check_random,
     check_runs,
     checked_sizes,
+    draws_at,
     rank_of,
     statistics_dtype,
 )
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     contraction=backward_scores,
     temporary=backward_workspace,
     linear=("dy",),
+    draws=draws_at(GRADIENT_START),
     non_differentiable=FIRST_ORDER_ONLY,
 )
 def AttentionGrad(

@@ -27,6 +27,7 @@ from distir.ops.attention.operands import (
     check_random,
     check_runs,
     checked_sizes,
+    draws_at,
     rank_of,
     statistics_dtype,
 )
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     contraction=forward_scores,
     bytes=forward_bytes,
     saved=2,
+    draws=draws_at(START),
 )
 def Attention(
     q: Array,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import names as name_codes
@@ -34,6 +34,15 @@ RUNS = "Optional[Tensor[Int64, (_,), host]], Optional[Tensor[Int64, (_,), host]]
 
 START, GRADIENT_START = 8, 10
 """The place of the operand `start`, forward and backward."""
+
+
+def draws_at(start: int) -> Callable[..., bool]:
+    """The rule `draws` of attention whose operand `start` is there: dropout without a key."""
+
+    def draws(*operands: Operand | None, dropout: float, **_: Any) -> bool:
+        return dropout > 0 and (len(operands) < start - 1 or operands[start - 2] is None)
+
+    return draws
 
 
 def statistics_dtype(q: Operand) -> DType | None:

@@ -11,6 +11,7 @@ from distir.ops.core import Op
 from distir.ops.host import Operand, known_ints
 from distir.ops.infer import match_operands
 from distir.ops.layout import Layout, Letters
+from distir.ops.reduce.axes import split_except
 from distir.ops.signature import Broadcast, DimVar, OperandPattern, Segment, TensorPattern
 
 Operands = Sequence[Operand | None]
@@ -104,6 +105,14 @@ def _reduction(operands: Operands, results: Sequence[Shape | None], attrs: Attri
     return Layout((letters, ())[: len(operands)], (remaining,))
 
 
+def _running(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
+    """All dimensions but the one that is added up or multiplied along, which an operand states."""
+    data, axis = operands
+    known = None if axis is None else known_ints(axis)
+    assert data is not None
+    return split_except(known[0] if known else None, data, True, len(results), others=1)
+
+
 def _convolution(operands: Operands, results: Sequence[Shape | None], attrs: Attributes) -> Layout:
     """Channels in and out may be split; of several groups, whole groups."""
     return _channels(operands, results, attrs, ("m", "c"))
@@ -155,6 +164,7 @@ def _recurrent(operands: Operands, results: Sequence[Shape | None], attrs: Attri
 
 _OWN_RULES: dict[str, Callable[[Operands, Sequence[Shape | None], Attributes], Layout]] = {
     "Conv": _convolution,
+    "CumProd": _running,
     "ConvTranspose": _transposed_convolution,
     "GroupNormalization": _group_normalization,
     "Resize": _resize,

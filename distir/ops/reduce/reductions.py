@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import Arg, Literal, Shape, TensorType, dims
-from distir.ops.core import op
+from distir.ops.core import Op, op
 from distir.ops.elementwise import truncated_quotient
 from distir.ops.host import Operand, distinct_axes, known_ints, length
 from distir.ops.layout import Layout
@@ -386,8 +386,9 @@ for _reduction in (
     _reduction.shapes(_reduced(_reduction.name))
 
 
-def _split_reduction(adds: bool, averages: bool) -> Callable[..., Layout]:
-    """The `sharding` rule of a reduction. Reduced dimensions of sums (`adds`) and means (`averages`) may be split."""
+def _split_reduction(reduction: Op) -> Callable[..., Layout]:
+    """The `sharding` rule of a reduction. Reduced dimensions of sums, means and maxima may be split."""
+    splits = reduction in (ReduceSum, ReduceSumSquare, ReduceMean, ReduceMax)
 
     def rule(data: TensorType, axes: Operand | None = None, *, results: Sequence[Shape | None], **attrs: Any) -> Layout:
         rank, along = len(data.shape or ()), () if axes is None else known_ints(axes)
@@ -395,18 +396,17 @@ def _split_reduction(adds: bool, averages: bool) -> Callable[..., Layout]:
             return Layout(((None,) * rank, ()), ((None,) * len(results[0] or ()),))
         everything = not along and not attrs["noop_with_empty_axes"]
         gone = range(rank) if everything else [axis % rank for axis in along]
-        operand = tuple(None if i in gone and not (adds or averages) else f"s{i}" for i in range(rank))
+        operand = tuple(None if i in gone and not splits else f"s{i}" for i in range(rank))
         remaining = [None if i in gone else f"s{i}" for i in range(rank) if attrs["keepdims"] or i not in gone]
-        averaged = frozenset(f"s{i}" for i in gone) if averages else frozenset[str]()
-        return Layout((operand, ())[: 1 + (axes is not None)], (tuple(remaining),), averaged)
+        averaged = frozenset(f"s{i}" for i in gone) if reduction is ReduceMean else frozenset[str]()
+        greatest = frozenset({0}) if reduction is ReduceMax else frozenset[int]()
+        return Layout((operand, ())[: 1 + (axes is not None)], (tuple(remaining),), averaged, greatest=greatest)
 
     return rule
 
 
 for _reduction in (ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceSumSquare, ReduceL2, ReduceLogSumExp):
-    _reduction.sharding(
-        _split_reduction(adds=_reduction in (ReduceSum, ReduceSumSquare), averages=_reduction is ReduceMean)
-    )
+    _reduction.sharding(_split_reduction(_reduction))
 
 
 def _everything(g: Backward) -> bool | None:

@@ -202,10 +202,10 @@ def _(data: Operand, indices: Operand, *, batch_dims: int) -> Shape | None:
 def _(data: Operand, indices: Operand, *, results: Results, batch_dims: int) -> Layout:
     rank, places = len(data.shape or ()), [f"i{k}" for k in range(len(indices.shape or ()) - 1)]
     depth = indices.shape[-1] if indices.shape else None
-    if batch_dims or not isinstance(depth, int):
+    if not isinstance(depth, int):
         return Layout(((None,) * rank, (None,) * (len(places) + 1)), ((None,) * len(results[0] or ()),))
-    behind = [f"d{k}" for k in range(depth, rank)]
-    return Layout(((*(None,) * depth, *behind), (*places, None)), ((*places, *behind),))
+    behind = [f"d{k}" for k in range(batch_dims + depth, rank)]
+    return Layout(((*places[:batch_dims], *(None,) * depth, *behind), (*places, None)), ((*places, *behind),))
 
 
 @GatherND.grad

@@ -1,0 +1,160 @@
+"""Values in parts: cut, put together again, and an op run on every device as one of its typings says."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parents[1] / "ops"))
+
+from distir.analysis.domains import Mixed
+from distir.analysis.interpreter import interpret
+from distir.analysis.values import Values
+from distir.ir import DISCARD, Apply, Attributes, Function, Literal, Module, Param, Return, TensorType, TupleType
+from distir.ops import OPS
+from distir.ops.layout import Repeated, Shared
+from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, is_host
+from distir.placement.part_types import part_of, whole_block
+from distir.transform.sharding.items import Expansion
+from distir.transform.sharding.mesh import Mesh, Order
+from distir.transform.sharding.rewrite import Rewriting, restated, rewritten
+
+
+def parts(value, state, size, seed=0):
+    """What each device holds of a value."""
+    if isinstance(value, tuple):
+        items = [parts(v, s, size, seed + k) for k, (v, s) in enumerate(zip(value, state, strict=True))]
+        return [tuple(own) for own in zip(*items, strict=True)]
+    rng = np.random.default_rng(seed)
+    if state is PARTIAL:
+        return terms_of(value, size, rng)
+    if state is GREATEST:
+        first = rng.integers(0, size, value.shape)
+        return [np.where(first == k, value, value - k - 1).astype(value.dtype) for k in range(size)]
+    return [cut(value, state, size, rank) for rank in range(size)] if isinstance(state, Split) else [value] * size
+
+
+def terms_of(value, size, rng):
+    """Terms, one on each device, whose sum is the value: exactly so where its element type has few bits."""
+    if value.dtype.kind in "biu":
+        terms = [rng.integers(0, 3, value.shape) for _ in range(size - 1)]
+    elif value.dtype in (np.float64, np.float32):
+        terms = [rng.uniform(-2, 2, value.shape) for _ in range(size - 1)]
+    else:
+        return [*(value / 2 ** (k + 1) for k in range(size - 1)), value / 2 ** (size - 1)]
+    terms = [np.asarray(term).astype(value.dtype) for term in terms]
+    return [*terms, np.asarray(value - sum(terms)).astype(value.dtype)]
+
+
+def cut(value, state, size, rank):
+    """A device's part of an array."""
+    return np.take(value, places(value.shape[state.axis], state, size)[rank], state.axis)
+
+
+def places(length, state, size):
+    """By device, the places of a dimension that it has."""
+    blocks = state.blocks or (length,)
+    if isinstance(blocks[0], Repeated):
+        blocks = (blocks[0].size,) * (length // blocks[0].size)
+    found, first = [[] for _ in range(size)], 0
+    for block in blocks:
+        whole = whole_block(block)
+        own = Order(state.zigzag)
+        for rank in range(size):
+            if isinstance(block, Shared):
+                found[rank] += range(first, first + whole)
+                continue
+            run = whole // own.parts(size)
+            for part in own.of(rank, size):
+                found[rank] += range(first + part * run, first + (part + 1) * run)
+        first += whole
+    return found
+
+
+def joined_as(held, whole, state, size):
+    """Whether what the devices hold of a result is what its placement says: within rounding."""
+    if isinstance(whole, tuple):
+        states = state if isinstance(state, tuple) else (state,) * len(whole)
+        return all(joined_as([own[k] for own in held], whole[k], states[k], size) for k in range(len(whole)))
+    if state is PARTIAL:
+        if any(own.shape != whole.shape for own in held):
+            return False
+        return near(sum(own.astype(np.float64) for own in held), whole)
+    if state is GREATEST:
+        return all(own.shape == whole.shape for own in held) and near(np.max(np.stack(held), 0), whole)
+    due = [whole if state is WHOLE else cut(whole, state, size, rank) for rank in range(size)]
+    return all(near(own, one) for own, one in zip(held, due, strict=True))
+
+
+def near(found, due):
+    """Whether arrays are of one shape, and equal within rounding."""
+    if found.shape != due.shape:
+        return False
+    if due.dtype.kind in "biu":
+        return np.array_equal(np.asarray(found).astype(np.int64), due.astype(np.int64))
+    tolerance = 1e-8 if due.dtype == np.float64 else 2e-3
+    left, right = np.asarray(found).astype(np.float64), due.astype(np.float64)
+    return bool(np.allclose(left, right, rtol=tolerance, atol=tolerance, equal_nan=True))
+
+
+def run_on_parts(op, attrs, vs, values, ws, typing, size, seed=0):
+    """The results of an op on each device, written as the typing says and run by the reference executor.
+
+    `vs`: the whole operands, literals and omitted ones included; `values`: their arrays.
+    """
+    zigzag = any(isinstance(s, Split) and s.zigzag for s in (*typing.needed, *typing.given))
+    mesh = Mesh(size, 1, 1, "innermost", order=Order(zigzag))
+    plain = replace(typing, needed=tuple(map(in_order, typing.needed)), given=tuple(map(in_order, typing.given)))
+    args = tuple(v if isinstance(v, Literal) else DISCARD if v is None else f"x{i}" for i, v in enumerate(vs))
+    statement = Apply(tuple(f"y{j}" for j in range(len(ws))), op.name, args, Attributes(attrs))
+    while statement.args and statement.args[-1] == DISCARD:
+        statement = replace(statement, args=statement.args[:-1])
+    body = Rewriting(
+        size, {*statement.results, *(a for a in args if isinstance(a, str))}, Mixed(Module([])), mesh.order
+    )
+    named = [
+        (a, v, s, x)
+        for a, v, s, x in zip(args, vs, plain.needed, values, strict=True)
+        if a in (f"x{i}" for i in range(len(vs)))
+    ]
+    for name, v, state, _ in named:
+        body.define(name, v, state)
+    if all(map(is_host, ws)) and not all(map(is_host, vs)):
+        restated(body, statement, vs, body.domain.answer(statement, tuple(vs)))
+    elif plain.letter is None:
+        body.write(statement, ws, plain.given)
+    else:
+        rewritten(body, statement, list(statement.args), vs, ws, plain)
+    single = {name for name, v, _, _ in named if is_host(v)} | body.single
+    expansion = Expansion(mesh, single, body.names())
+    params, given = [], []
+    for (name, v, state, value), (whole, placed) in zip(
+        named,
+        [(x, s) for v, s, x in zip(vs, typing.needed, values, strict=True) if isinstance(v, (TensorType, TupleType))],
+        strict=True,
+    ):
+        held = parts(whole, placed, size, seed)
+        for rank, own in enumerate(expansion.names(name)):
+            params.append(Param(own, part_of(v, state, size)))
+            given.append(held[rank])
+    for item in body.items:
+        expansion.write(item)
+    names = [expansion.names(result) for result in statement.results]
+    function = Function("main", tuple(params), (*expansion.body, Return(tuple(n for own in names for n in own))))
+    made = interpret(function, tuple(given), Values(Module([function]))).returned
+    found, first = [], 0
+    for own in names:
+        held = made[first : first + len(own)]
+        found.append([*held] * (size if len(own) == 1 else 1))
+        first += len(own)
+    return found
+
+
+def in_order(state):
+    """A state as the partitioner has it, which says of a mesh axis whether it is in zig-zag."""
+    if isinstance(state, tuple):
+        return tuple(map(in_order, state))
+    return replace(state, zigzag=False) if isinstance(state, Split) else state
