@@ -124,8 +124,6 @@ def _cost(changes: Sequence[Reshard], vs: Sequence[Value], typing: Typing, ws: S
                 total += 1
             case "Share":
                 total += 2
-            case "ReduceScatter":  # what comes after needs the sum whole, unless operands are split already
-                total += 3 * count * size
             case _:
                 total += count * size
     return total + sum(2 * elements(w) * size for w, s in zip(ws, typing.given, strict=True) if s is PARTIAL)
