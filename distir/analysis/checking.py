@@ -137,10 +137,10 @@ def check_entry(module: Module, function: str | None = None) -> tuple[Function, 
 
 
 def refuse_mesh(module: Module) -> None:
-    """For what takes programs of single devices: raises ProgramError for one whose devices stand for a mesh each."""
+    """For what takes programs of single devices: raises ProgramError for one whose devices represent a mesh each."""
     stating = next((function for function in module if function.mesh), None)
     if stating is not None:
-        message = f"each device of this program stands for a mesh of several: `{show_mesh(stating.mesh)}`"
+        message = f"each device of this program represents a mesh of several: `{show_mesh(stating.mesh)}`"
         hint = "`distir expand` gives the program of every device, `distir erase` the sequential one"
         site = Site(stating.name, None, Part("name"))
         raise ProgramError([Diagnostic(placements.ON_A_MESH, site, message, help=hint)])

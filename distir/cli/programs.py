@@ -48,7 +48,7 @@ def sound_program(path: str, on_mesh: OnMesh = "expanded") -> Program:
 
 
 def _off_mesh(program: Program, expanded: bool) -> Program:
-    """What a program on a mesh stands for. Raises Wrong where that cannot be written."""
+    """The program without its mesh. Raises Wrong where that cannot be written."""
     from distir.analysis.program import read
     from distir.cli.endings import judged
     from distir.syntax import print_rolled

@@ -188,7 +188,7 @@ def _axis(label: str, axis: str, size: int) -> Completion:
 
 
 def _pending(document: Document) -> list[Completion]:
-    """What may stand behind the device of a tensor."""
+    """What may follow the device of a tensor."""
     found = [Completion(OFFLOADED, CompletionKind.KEYWORD, OFFLOADED, "in the memory of the device's host")]
     for how in PENDING:
         for axis, size in document.program.module.mesh:
@@ -293,7 +293,7 @@ def _mark(document: Document, offset: int) -> Completion:
 
 def _mesh() -> Completion:
     snippet = f"{MESH} (${{1:dp}} = ${{2:2}}, ${{3:tp}} = ${{4:2}})"
-    return Completion(MESH, CompletionKind.KEYWORD, MESH, "the devices that each device stands for", snippet)
+    return Completion(MESH, CompletionKind.KEYWORD, MESH, "the devices that each device represents", snippet)
 
 
 def _template(template: Template) -> Completion:

@@ -107,7 +107,7 @@ class Function(ShownFunction):
 
     `kernel`: a call of it is one launch on its device, whose intermediate values stay on the chip. It means what its
     body means; only what it costs differs. `facts`: those of every statement in it. `mesh`: what each device of the
-    module stands for; stated by one function or more, it is the module's.
+    module represents; stated by one function or more, it is the module's.
     """
 
     name: str

@@ -3,7 +3,7 @@
 A scalar is a tensor of rank 0. A device is an integer from 0; `HOST` means that the value lives on no device and is
 known before the program runs; `None` means that the device is left open. Likewise an element type or a shape that is
 `None` is unknown. An offloaded tensor belongs to a device, and is in the memory of that device's host. On a mesh, a
-device stands for several, shapes are those of the whole value, and a type says where its parts are. `str` gives the
+device represents several, shapes are those of the whole value, and a type says where its parts are. `str` gives the
 `.dir` spelling, which parses back to the same value.
 """
 

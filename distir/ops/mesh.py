@@ -2,7 +2,7 @@
 
 Each changes the placement of a value and not the value: as part of the sequential program each is its operand. What
 placement it takes and gives along its axis is `Collective`, which the checker reads; `distir expand` writes the
-collectives of devices that they stand for.
+collectives of devices that they are.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def kinds(tokens: Collection[str]) -> tuple[str, ...]:
 
 
 _DIMENSION_ENDS = frozenset({INT, IDENT, "?", ")"})
-"""What an axis of a mesh stands behind; behind anything else `@name` is a function."""
+"""What an axis of a mesh follows; behind anything else `@name` is a function."""
 
 _WORDS_BEHIND = {
     TIMES_WORD: (TIMES, frozenset({INT})),

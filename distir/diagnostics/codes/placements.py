@@ -199,7 +199,7 @@ ON_A_MESH = code(
     "DIR427",
     "program-on-a-mesh",
     """
-This takes a program of single devices, or of one, and was given one whose devices each stand for a mesh of several.
+This takes a program of single devices, or of one, and was given one whose devices each represent a mesh of several.
 
 ```dir
 func @main(%x: Tensor[Float32, (8@dp, 4), 1]) mesh (dp = 2) {

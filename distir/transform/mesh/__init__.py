@@ -1,7 +1,7 @@
-"""Programs on a mesh: the sequential program that one means, and the program of every device that it stands for.
+"""Programs on a mesh: the sequential program that one means, and the program of every device.
 
 `erase` takes placements and collectives away. `expand` writes each statement for every device of the mesh, and the
-collectives that those over axes of the mesh stand for; how ops are written on parts is the partitioner's (`sharding`).
+collectives of devices; how ops are written on parts is the partitioner's (`sharding`).
 """
 
 from distir.transform.mesh.erase import erase

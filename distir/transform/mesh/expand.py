@@ -38,7 +38,7 @@ from distir.transform.sharding.scatter_gather import gather, scatter
 
 
 def expand(module: Module) -> Module:
-    """The program of every device that a program on a mesh stands for, with `@main.scatter` and `@main.gather`.
+    """The program of every device that a program on a mesh represents, with `@main.scatter` and `@main.gather`.
 
     Device s of the program becomes as many devices as the mesh has, side by side, numbered with the first axis
     outermost. A program without a mesh stays as it is. Raises ProgramError where the program does not check, or an op

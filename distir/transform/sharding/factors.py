@@ -88,7 +88,7 @@ def write_along(
 def written_along(body: Rewriting, own: Apply, decisions: Decisions) -> None:
     """Append a statement whose operands are placed as it needs them. Raises NoRule as `write_along` does.
 
-    What stands behind the op itself, as a division of its mean, stays behind what it becomes for the next factor.
+    What follows the op itself, as a division of its mean, follows what it becomes for the next factor.
     """
     split = [k for k in decisions.order or range(len(decisions.each)) if decisions.each[k].letter is not None]
     split.sort(key=lambda k: decisions.each[k].parted)
