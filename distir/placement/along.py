@@ -16,6 +16,9 @@ class Unsplit(Enum):
     """The placement of a value that is not split.
 
     `WHOLE`: replicated. `PARTIAL`: the value is the sum over the devices. `GREATEST`: it is their elementwise maximum.
+
+    No placement is a pending mean: a mean over a split dimension is a pending sum of what each device has, divided by
+    their number (`Typing.averaged`).
     """
 
     WHOLE = "whole"

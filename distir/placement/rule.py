@@ -18,7 +18,9 @@ from distir.ops.splitting import linear_operands, operand_places
 from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, is_host
 from distir.placement.part_types import whole_block
 
-KEEP_GREATEST = frozenset({"Concat", "Greatest", "Squeeze", "Unsqueeze"})
+KEEP_GREATEST = frozenset(
+    {"Concat", "Greatest", "Identity", "Max", "ReduceMax", "Reshape", "Send", "Squeeze", "Transpose", "Unsqueeze"}
+)
 """Ops that map partial maxima to partial maxima."""
 
 DIVIDE = frozenset({"Div", "Mean", "ReduceMean"})
@@ -126,21 +128,10 @@ def by_letter(
     if letter == found.apart:
         return _split_apart(letter, found, vs, states, ws, size)
     like = _common_split(letter, found, states)
-    if like is None or (letter in found.contiguous and like.blocks):
-        return None
-    if like.loose and (letter in found.parted or joins(letter, found) or _cuts(letter, found)):
-        return None
-    blocks, count = like.blocks, size * (2 if like.zigzag else 1)
-    if letter in found.averaged and (like.is_mixed or not all(map(_is_float, ws))):
-        return None
-    along = [dim_of(type_of(v), letters, letter) for v, letters in zip(vs, found.operands, strict=True)]
-    if not all(_divides_number(attrs.get(name), along, like, count) for name in found.divided.get(letter, ())):
-        return None
-    parted = letter in found.parted - found.gathered and letter != found.sequence
-    if blocks and ((parted and not (letter in found.blocked and are_equal(blocks))) or joins(letter, found)):
+    if like is None or not _may_be_split(letter, found, attrs, vs, ws, like, size):
         return None
     needed = placed_along(letter, found.operands, found.operand_blocks, like, WHOLE)
-    made = replace(like, blocks=() if _cuts(letter, found) else blocks)
+    made = replace(like, blocks=() if _cuts(letter, found) else like.blocks)
     given = placed_along(letter, found.results, found.result_blocks, made, PARTIAL)
     if needed is None or given is None:
         return None
@@ -148,9 +139,7 @@ def by_letter(
     pairs = [*zip((type_of(v) for v in vs), needed, strict=True), *zip(ws, given, strict=True)]
     if (letter in found.parted or letter in found.located) and not all(_is_known(t, s) for t, s in pairs):
         return None
-    if letter in found.located and like.zigzag and not found.starts:
-        return None
-    if letter in found.located and (runs := len(stated_runs(found, vs, needed[0]))) and runs % count and count % runs:
+    if letter in found.located and not _can_start(found, vs, needed[0], like, size):
         return None
     if not all(_fits(t, s, size) for t, s in pairs):
         return None
@@ -160,6 +149,38 @@ def by_letter(
     if lessened is None or any(isinstance(s, Split) for s in given):  # which would have less of its shared blocks, too
         return None
     return Typing(needed, given, letter, found, lessened)
+
+
+def _may_be_split(
+    letter: str,
+    found: Layout,
+    attrs: Attributes,
+    vs: Sequence[Value],
+    ws: Sequence[Type],
+    like: Split,
+    size: int,
+) -> bool:
+    """Whether the op takes parts such as these of a letter's dimension, whatever its size is."""
+    if like.blocks and (letter in found.contiguous or joins(letter, found)):
+        return False
+    if like.loose and (letter in found.parted or joins(letter, found) or _cuts(letter, found)):
+        return False
+    if letter in found.averaged and (like.is_mixed or not all(map(_is_float, ws))):
+        return False
+    parted = letter in found.parted - found.gathered and letter != found.sequence
+    if like.blocks and parted and not (letter in found.blocked and are_equal(like.blocks)):
+        return False
+    along = [dim_of(type_of(v), letters, letter) for v, letters in zip(vs, found.operands, strict=True)]
+    count = size * (2 if like.zigzag else 1)
+    return all(_divides_number(attrs.get(name), along, like, count) for name in found.divided.get(letter, ()))
+
+
+def _can_start(found: Layout, vs: Sequence[Value], state: State, like: Split, size: int) -> bool:
+    """Whether it can be stated where each device's part begins: as one place, or as some of the runs stated so far."""
+    if like.zigzag and not found.starts:
+        return False
+    runs, count = len(stated_runs(found, vs, state)), size * (2 if like.zigzag else 1)
+    return not runs or not runs % count or not count % runs
 
 
 def _divides_number(value: object, along: Sequence[Dim], like: Split, count: int) -> bool:

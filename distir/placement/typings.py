@@ -25,8 +25,8 @@ def typings(
     """The ways in which the op, on parts of its operands as they are placed, computes parts of its results.
 
     Operands, attributes, host values and results are those of the whole program: letters vanish where a part has size
-    1. `placements` are along one mesh axis of `size` devices, None where it is a name; where several axes split one
-    dimension each is asked by itself, and their product must divide. A tuple has a placement for each item.
+    1. `placements` are along one mesh axis, a tuple's with one for each item. `size` is the number of devices by which
+    what is split must divide: of this axis and of all others that split the same dimensions; None where one is a name.
 
     Nothing is moved: `()` is a type error, whose reason and remedy `nearest` gives. A pending sum that is added to a
     whole value is one, and so is an op that draws random numbers in turn. A literal with dimensions is whole: one that

@@ -14,7 +14,6 @@ from distir.analysis.domains import Mixed
 from distir.analysis.interpreter import interpret
 from distir.analysis.values import Values
 from distir.ir import DISCARD, Apply, Attributes, Function, Literal, Module, Param, Return, TensorType, TupleType
-from distir.ops import OPS
 from distir.ops.layout import Repeated, Shared
 from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, is_host
 from distir.placement.part_types import part_of, whole_block
@@ -108,49 +107,39 @@ def run_on_parts(op, attrs, vs, values, ws, typing, size, seed=0):
     zigzag = any(isinstance(s, Split) and s.zigzag for s in (*typing.needed, *typing.given))
     mesh = Mesh(size, 1, 1, "innermost", order=Order(zigzag))
     plain = replace(typing, needed=tuple(map(in_order, typing.needed)), given=tuple(map(in_order, typing.given)))
-    args = tuple(v if isinstance(v, Literal) else DISCARD if v is None else f"x{i}" for i, v in enumerate(vs))
-    statement = Apply(tuple(f"y{j}" for j in range(len(ws))), op.name, args, Attributes(attrs))
-    while statement.args and statement.args[-1] == DISCARD:
-        statement = replace(statement, args=statement.args[:-1])
-    body = Rewriting(
-        size, {*statement.results, *(a for a in args if isinstance(a, str))}, Mixed(Module([])), mesh.order
-    )
-    named = [
-        (a, v, s, x)
-        for a, v, s, x in zip(args, vs, plain.needed, values, strict=True)
-        if a in (f"x{i}" for i in range(len(vs)))
-    ]
-    for name, v, state, _ in named:
-        body.define(name, v, state)
-    if all(map(is_host, ws)) and not all(map(is_host, vs)):
-        restated(body, statement, vs, body.domain.answer(statement, tuple(vs)))
-    elif plain.letter is None:
-        body.write(statement, ws, plain.given)
-    else:
-        rewritten(body, statement, list(statement.args), vs, ws, plain)
-    single = {name for name, v, _, _ in named if is_host(v)} | body.single
-    expansion = Expansion(mesh, single, body.names())
+    args = [v if isinstance(v, Literal) else DISCARD if v is None else f"x{i}" for i, v in enumerate(vs)]
+    while args and args[-1] == DISCARD:
+        args.pop()
+    statement = Apply(tuple(f"y{j}" for j in range(len(ws))), op.name, tuple(args), Attributes(attrs))
+    named = [i for i, v in enumerate(vs) if isinstance(v, (TensorType, TupleType))]
+    body = Rewriting(size, {*statement.results, *(f"x{i}" for i in named)}, Mixed(Module([])), mesh.order)
+    for i in named:
+        body.define(f"x{i}", vs[i], plain.needed[i])
+    write(body, statement, vs, ws, plain)
+    expansion = Expansion(mesh, {f"x{i}" for i in named if is_host(vs[i])} | body.single, body.names())
     params, given = [], []
-    for (name, v, state, value), (whole, placed) in zip(
-        named,
-        [(x, s) for v, s, x in zip(vs, typing.needed, values, strict=True) if isinstance(v, (TensorType, TupleType))],
-        strict=True,
-    ):
-        held = parts(whole, placed, size, seed)
-        for rank, own in enumerate(expansion.names(name)):
-            params.append(Param(own, part_of(v, state, size)))
-            given.append(held[rank])
+    for i in named:
+        held = parts(values[i], typing.needed[i], size, seed)
+        for own, part in zip(expansion.names(f"x{i}"), held, strict=False):
+            params.append(Param(own, part_of(vs[i], plain.needed[i], size)))
+            given.append(part)
     for item in body.items:
         expansion.write(item)
     names = [expansion.names(result) for result in statement.results]
     function = Function("main", tuple(params), (*expansion.body, Return(tuple(n for own in names for n in own))))
-    made = interpret(function, tuple(given), Values(Module([function]))).returned
-    found, first = [], 0
-    for own in names:
-        held = made[first : first + len(own)]
-        found.append([*held] * (size if len(own) == 1 else 1))
-        first += len(own)
-    return found
+    made = iter(interpret(function, tuple(given), Values(Module([function]))).returned)
+    found = [[next(made) for _ in own] for own in names]
+    return [own * size if len(own) == 1 else own for own in found]
+
+
+def write(body, statement, vs, ws, typing):
+    """Write the statement on each device's parts."""
+    if all(map(is_host, ws)) and not all(map(is_host, vs)):
+        restated(body, statement, vs, body.domain.answer(statement, tuple(vs)))
+    elif typing.letter is None:
+        body.write(statement, ws, typing.given)
+    else:
+        rewritten(body, statement, list(statement.args), vs, ws, typing)
 
 
 def in_order(state):

@@ -7,10 +7,11 @@ signatures and sharding rules of ops (`@Op.sharding`) say how they can be split.
 - What to split. `flow` finds which dimensions are one (`classes`, `boundary`, `leaves`), and `batch` those that are the
 batch; `data`, `tensor`, `context`, `experts` (with `owned`, `ownership`) choose a state for each parameter.
 
-- Propagation. `state` defines how a value is placed, and `part_types` what type its parts have; `partition` processes
-functions, callees first, and `body` their statements: `decide` determines the states that an op needs and gives (with
-`demanded` and `needed_whole`), `sums` when partial sums are reduced; `reshard` writes the collectives between states,
-`sends` those of values sent in parts, and `decided`, with `rewrite` and `parts`, the op on shards.
+- Propagation. How a value is placed, and what an op computes of parts, `distir.placement` says, to the checker as well.
+`partition` processes functions, callees first, and `body` their statements: `decide` chooses the cheapest typing over
+operands that may be moved (with `demanded` and `needed_whole`), `sums` when partial sums are reduced; `reshard` writes
+the collectives between states, `sends` those of values sent in parts, and `decided`, with `rewrite` and `parts`, the op
+on shards.
 
 - Output. `items` expands statements over the devices of a `mesh`, `buckets` and `joined` combine sums, `scatter_gather`
 writes `.scatter` and `.gather`, `shares` the report; `steps` and `stated` run it all.
