@@ -14,6 +14,7 @@ from distir.analysis.blame import UNFIT, argument_to_blame, reason
 from distir.analysis.domains import Instance, Types
 from distir.analysis.kernels import in_kernel
 from distir.analysis.parameters import parameters
+from distir.analysis.placing import PlacedTypes
 from distir.analysis.replicas import Replicas
 from distir.analysis.structure import Structure
 from distir.diagnostics import Diagnostic, Note, ProgramError
@@ -61,8 +62,8 @@ class FunctionReport:
 
 
 @dataclass
-class Checker(Types):
-    """The mixed domain with a memory for what is wrong."""
+class Checker(PlacedTypes):
+    """The mixed domain, and that of placements, with a memory for what is wrong."""
 
     structure: Structure = field(kw_only=True)
     late: bool = False

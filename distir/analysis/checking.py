@@ -17,7 +17,7 @@ from distir.analysis.repairs import advised
 from distir.analysis.revision_instances import Revised
 from distir.analysis.structure import structure, unused
 from distir.diagnostics import Diagnostic, ProgramError, Severity
-from distir.diagnostics.codes import placements
+from distir.diagnostics.codes import transforms
 from distir.ir import Call, Function, Module, Part, Site, names, operands
 from distir.ir.collection import paused_collection
 from distir.ir.counted import calls_in
@@ -143,7 +143,7 @@ def refuse_mesh(module: Module) -> None:
         message = f"each device of this program represents a mesh of several: `{show_mesh(stating.mesh)}`"
         hint = "`distir expand` gives the program of every device, `distir erase` the sequential one"
         site = Site(stating.name, None, Part("name"))
-        raise ProgramError([Diagnostic(placements.ON_A_MESH, site, message, help=hint)])
+        raise ProgramError([Diagnostic(transforms.ON_A_MESH, site, message, help=hint)])
 
 
 def _in_order(module: Module, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
 from typing import Any
 
 from distir.analysis.interpreter import Domain, State, algorithm_1
 from distir.analysis.known_ops import lookup
 from distir.analysis.parameters import parameters
-from distir.analysis.placing import bringing, placed
-from distir.analysis.stated_places import refuse
 from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as type_codes
 from distir.ir import (
@@ -28,7 +25,6 @@ from distir.ir import (
     DimensionError,
     Function,
     Literal,
-    Mesh,
     Module,
     Part,
     TensorType,
@@ -37,16 +33,8 @@ from distir.ir import (
     types,
 )
 from distir.ir.deep import Deep, finish
-from distir.ops import (
-    Reject,
-    Value,
-    infer_partial,
-    infer_types,
-    infer_values,
-    type_of,
-)
+from distir.ops import Reject, Value, infer_partial, infer_types, infer_values, type_of
 from distir.ops.devices import Renaming, answer
-from distir.ops.mesh import COLLECTIVES
 
 
 @dataclass(slots=True)
@@ -132,18 +120,8 @@ class Types(Domain):
             ws = self.memo[key] = tuple(map(_one, self.most_precise(op, vs)))
         return ws
 
-    @cached_property
-    def mesh(self) -> Mesh:
-        """The mesh of the module, on which values are placed; empty where there is none."""
-        return self.module.mesh
-
     def most_precise(self, op: Apply, vs: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The answer of the first rule that has one; on a mesh, with where its parts are."""
-        if self.mesh or op.op in COLLECTIVES:
-            return placed(self.mesh, op, vs, partial(self._of_rules, op))
-        return self._of_rules(op, vs)
-
-    def _of_rules(self, op: Apply, vs: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The answer of the first rule that has one."""
         count = len(op.results)
         return _counted(op.op, answer(self.rules, lookup(op.op), vs, op.attrs, count), count)
 
@@ -198,12 +176,9 @@ class Types(Domain):
             claim = types.substitute(claim, self.dims)
         except DimensionError as error:
             raise Reject(type_codes.CLAIM_REFUTED, str(error), part) from None
-        if isinstance(claim, (TensorType, TupleType)):
-            refuse(claim, self.mesh, part)
         met = types.meet(claim, type_of(w))
         if met is None:
-            message = f"expected `{claim}`, found `{type_of(w)}`"
-            raise Reject(type_codes.CLAIM_REFUTED, message, part, help=bringing(type_of(w), claim))
+            raise Reject(type_codes.CLAIM_REFUTED, f"expected `{claim}`, found `{type_of(w)}`", part)
         return met if isinstance(w, (TensorType, TupleType, AnyType)) else w
 
 

@@ -8,7 +8,7 @@ from distir.analysis.domains import Instance
 from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import Diagnostic
 from distir.diagnostics.codes import placements as codes
-from distir.ir import Function, Module, Part, Pending, Places, Return, Site, TensorType, Type, types
+from distir.ir import Function, Module, Part, PendingAlong, Places, Return, Site, TensorType, Type, types
 from distir.ir.places import NOUNS
 from distir.ir.roles import is_held
 from distir.ops import type_of
@@ -67,9 +67,9 @@ def _replaced(module: Module, entry: Function, sound: bool) -> dict[int, int]:
     return found
 
 
-def _pending(type: Type) -> Pending | None:
+def _pending(type: Type) -> PendingAlong | None:
     """The first sum or maximum that is pending in a value."""
-    return next((p for placed in _placement(type) for p in placed or () if isinstance(p, Pending)), None)
+    return next((p for placed in _placement(type) for p in placed or () if isinstance(p, PendingAlong)), None)
 
 
 def _differ(one: list[Places | None], other: list[Places | None]) -> bool:

@@ -8,13 +8,27 @@ not compute parts of its results of what each device has is refused, with the co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
 
+from distir.analysis.domains import Types
 from distir.analysis.known_ops import lookup
-from distir.analysis.stated_places import complaint, unknown_axis
+from distir.analysis.stated_places import complaint, refuse, unknown_axis
 from distir.diagnostics.codes import placements as codes
-from distir.ir import HOST, AnyType, Apply, Attributes, Cut, Mesh, Part, Pending, Places, TensorType, TupleType, Type
+from distir.ir import (
+    HOST,
+    AnyType,
+    Apply,
+    Attributes,
+    Mesh,
+    Part,
+    PendingAlong,
+    Places,
+    SplitAlong,
+    TensorType,
+    TupleType,
+    Type,
+)
 from distir.ir.places import NOUNS, Place, along, cuts_of, places, without
 from distir.ops import Reject, Value, bind, item_of, type_of
 from distir.ops.mesh import COLLECTIVES
@@ -27,6 +41,31 @@ from distir.syntax import print_literal
 
 Infer = Callable[[tuple[Value, ...]], tuple[Value, ...]]
 """The results of a statement on whole values. Raises Reject."""
+
+
+@dataclass
+class PlacedTypes(Types):
+    """Types and known values, and where their parts are on the module's mesh, if it has one."""
+
+    @cached_property
+    def mesh(self) -> Mesh:
+        """The mesh of the module, on which values are placed; empty where there is none."""
+        return self.module.mesh
+
+    def most_precise(self, op: Apply, vs: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The answer of the first rule that has one; on a mesh, with where its parts are."""
+        if self.mesh or op.op in COLLECTIVES:
+            return placed(self.mesh, op, vs, partial(super().most_precise, op))
+        return super().most_precise(op, vs)
+
+    def meet(self, claim: Type, w: Value, part: Part) -> Value:
+        """A value with what is claimed of its type. Raises Reject if that is refuted, or cannot be on the mesh."""
+        refuse(claim, self.mesh, part)
+        try:
+            return super().meet(claim, w, part)
+        except Reject as reject:
+            reject.help = reject.help or bringing(type_of(w), claim)
+            raise
 
 
 def placed(mesh: Mesh, statement: Apply, vs: tuple[Value, ...], infer: Infer) -> tuple[Value, ...]:
@@ -90,19 +129,19 @@ def state_of(place: Place | None) -> Unsplit | Split:
     match place:
         case None:
             return WHOLE
-        case Cut(dim, _, blocks):
+        case SplitAlong(dim, _, blocks):
             return Split(dim, blocks)
-        case Pending(how="sum"):
+        case PendingAlong(how="sum"):
             return PARTIAL
-        case Pending():
+        case PendingAlong():
             return GREATEST
 
 
 def place_of(state: State, axis: str) -> Place | None:
     """A state along an axis as an entry of a placement; None where the value is whole."""
     if isinstance(state, Split):
-        return Cut(state.axis, axis, state.blocks)
-    return Pending(axis, "sum") if state is PARTIAL else Pending(axis, "max") if state is GREATEST else None
+        return SplitAlong(state.axis, axis, state.blocks)
+    return PendingAlong(axis, "sum") if state is PARTIAL else PendingAlong(axis, "max") if state is GREATEST else None
 
 
 # ---- ops, along one axis
@@ -268,7 +307,7 @@ def _moved(mesh: Mesh, statement: Apply, v: Value, w: Value) -> Value:
         wrong = unknown_axis(str(axis), mesh)
         raise Reject(codes.UNKNOWN_AXIS, wrong.message, Part("attribute", "axis"), help=wrong.help)
     if isinstance(w, TupleType):
-        cuts = [place for t in _tensors(type_of(v)) for place in t.places if isinstance(place, Cut)]
+        cuts = [place for t in _tensors(type_of(v)) for place in t.places if isinstance(place, SplitAlong)]
         if statement.attrs.get("op") == "max" or any(cut.blocks for cut in cuts):
             message = f"`{statement.op}` of pending maxima, or of parts in blocks, takes no tuple"
             raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="unpack it")
@@ -304,13 +343,13 @@ def _changed(statement: Apply, x: TensorType, axis: str) -> Places:
     match now:
         case None:
             fits = before == "whole"
-        case Pending(how=how):
+        case PendingAlong(how=how):
             fits = before == how
-        case Cut():
+        case SplitAlong():
             fits = before == "split" and now.dim == dim(rule.taken)
     if not fits:
         raise _unfit(statement, x, now, axis, before, dim(rule.taken) if rule.taken else None)
-    if isinstance(now, Cut):
+    if isinstance(now, SplitAlong):
         inside = cuts_of(x.places, now.dim)
         if inside[-1].axis != axis:
             message = f"`{statement.op}` along `{axis}` would put rows of `{x}` in another order"
@@ -321,8 +360,8 @@ def _changed(statement: Apply, x: TensorType, axis: str) -> Places:
             hint = "write `AllGather` and `Shard`, or split the blocks apart before"
             raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
     if rule.after == "split":
-        return places((*rest, Cut(dim(rule.given), axis)))
-    return places((*rest, Pending(axis, rule.after))) if rule.after == "sum" else rest
+        return places((*rest, SplitAlong(dim(rule.given), axis)))
+    return places((*rest, PendingAlong(axis, rule.after))) if rule.after == "sum" else rest
 
 
 def _unfit(statement: Apply, x: TensorType, now: Place | None, axis: str, before: str, dim: int | None) -> Reject:
@@ -344,14 +383,14 @@ def _instead(now: Place | None, axis: str, before: str) -> str:
     match now:
         case None:
             return "remove it: nothing is left to be " + ("joined" if before == "split" else "added up")
-        case Pending(how=how):
+        case PendingAlong(how=how):
             op = ', op = "max"' if how == "max" else ""
             return f'write `AllReduce[axis = "{axis}"{op}]`, which ends what is pending'
-        case Cut() if before == "split":
+        case SplitAlong() if before == "split":
             return f"name dimension {now.dim}, which is split"
-        case Cut():
+        case SplitAlong():
             return f'write `AllGather[axis = "{axis}", dim = {now.dim}]`, which joins the parts'
 
 
 def _kind(place: Place) -> str:
-    return place.how if isinstance(place, Pending) else "split"
+    return place.how if isinstance(place, PendingAlong) else "split"

@@ -10,7 +10,7 @@ from functools import lru_cache
 from distir.diagnostics import Code
 from distir.diagnostics.codes import placements as codes
 from distir.diagnostics.spelling import nearest
-from distir.ir import Cut, Dim, Mesh, Part, Pending, TensorType, TupleType, Type, dims
+from distir.ir import Dim, Mesh, Part, PendingAlong, SplitAlong, TensorType, TupleType, Type, dims
 from distir.ir.places import Repeated, Shared, cuts_of, show_mesh
 from distir.ops import Reject
 
@@ -42,7 +42,7 @@ def complaint(type: Type, mesh: Mesh) -> Complaint | None:
     for place in type.places:
         if place.axis not in sizes:
             return unknown_axis(place.axis, mesh)
-    pending = {place.how for place in type.places if isinstance(place, Pending)}
+    pending = {place.how for place in type.places if isinstance(place, PendingAlong)}
     if len(pending) > 1:
         return Complaint("a value is not a pending sum and a pending maximum at once", "end one of them first")
     for dim, size in enumerate(type.shape or ()):
@@ -62,7 +62,7 @@ def unknown_axis(axis: str, mesh: Mesh) -> Complaint:
     return Complaint(f"the mesh has no axis `{axis}`", hint, codes.UNKNOWN_AXIS)
 
 
-def _uneven(dim: int, size: Dim, cuts: Sequence[Cut], sizes: Mapping[str, int]) -> Complaint | None:
+def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str, int]) -> Complaint | None:
     """What is wrong with how a dimension is split."""
     if not cuts:
         return None

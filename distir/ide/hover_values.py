@@ -24,7 +24,7 @@ from distir.ir import (
     Dense,
     Function,
     Param,
-    Pending,
+    PendingAlong,
     SymbolicDim,
     TensorType,
     TupleType,
@@ -169,19 +169,19 @@ def _pending(view: View, function: Function, name: str, made: int | None) -> str
     said: list[str] = []
     for place in found.places if isinstance(found, TensorType) else ():
         at = made
-        while isinstance(place, Pending) and at is not None:
+        while isinstance(place, PendingAlong) and at is not None:
             before = next((n for n in names(operands(function.body[at])) if _has(view, function, n, place)), None)
             earlier = None if before is None else defining_statement(view.facts, function, before, at)
             if earlier is None:
                 break
             at = earlier
-        if isinstance(place, Pending) and at is not None:
+        if isinstance(place, PendingAlong) and at is not None:
             since = _statement(view, function, at)
             said.append(f"a pending {NOUNS[place.how]} over {code(place.axis)} since {since}")
     return " · ".join(said)
 
 
-def _has(view: View, function: Function, name: str, place: Pending) -> bool:
+def _has(view: View, function: Function, name: str, place: PendingAlong) -> bool:
     found = type_of(view.value(function.name, name))
     return isinstance(found, TensorType) and place in found.places
 

@@ -22,7 +22,7 @@ from distir.ir.dims import Dim, DimensionError, Shape, SymbolicDim
 from distir.ir.dtypes import DTYPES, INTEGER_RANGES, DType
 from distir.ir.facts import NO_FACTS, Facts
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, Dense, External, Scalar, identity
-from distir.ir.places import Cut, Mesh, Pending, Places
+from distir.ir.places import Mesh, PendingAlong, Places, SplitAlong
 from distir.ir.sites import Part, Site
 from distir.ir.types import HOST, OFFLOADED, UNKNOWN, AnyType, Device, TensorType, TupleType, Type
 
@@ -44,7 +44,6 @@ __all__ = [
     "Call",
     "Claims",
     "Constant",
-    "Cut",
     "DType",
     "Dense",
     "Device",
@@ -58,12 +57,13 @@ __all__ = [
     "Module",
     "Param",
     "Part",
-    "Pending",
+    "PendingAlong",
     "Places",
     "Return",
     "Scalar",
     "Shape",
     "Site",
+    "SplitAlong",
     "Statement",
     "SymbolicDim",
     "TensorType",

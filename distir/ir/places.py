@@ -45,7 +45,7 @@ Blocks = tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class SplitAlong:
     """A dimension that is split along an axis, into equal parts; with `blocks`, each block by itself."""
 
     dim: int
@@ -65,7 +65,7 @@ NOUNS: Final[Mapping[str, str]] = {"sum": "sum", "max": "maximum"}
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingAlong:
     """A value that is the sum, or the elementwise maximum, over an axis, of what the devices have."""
 
     axis: str
@@ -75,7 +75,7 @@ class Pending:
         return f"{self.how} {self.axis}"
 
 
-Place = Cut | Pending
+Place = SplitAlong | PendingAlong
 
 Places = tuple[Place, ...]
 """A placement, one entry for each axis along which a value is not whole: the cuts of each dimension, outermost first,
@@ -85,8 +85,8 @@ then what is pending, in the order of `PENDING` and of names."""
 def places(found: Iterable[Place]) -> Places:
     """A placement of these entries: of cuts of one dimension, the outermost first."""
     found = list(found)
-    cuts = sorted((p for p in found if isinstance(p, Cut)), key=lambda cut: cut.dim)
-    pending = sorted((p for p in found if isinstance(p, Pending)), key=lambda p: (PENDING.index(p.how), p.axis))
+    cuts = sorted((p for p in found if isinstance(p, SplitAlong)), key=lambda cut: cut.dim)
+    pending = sorted((p for p in found if isinstance(p, PendingAlong)), key=lambda p: (PENDING.index(p.how), p.axis))
     return (*cuts, *pending)
 
 
@@ -100,12 +100,12 @@ def without(placed: Places, axis: str) -> Places:
     return tuple(place for place in placed if place.axis != axis)
 
 
-def cuts_of(placed: Places, dim: int) -> list[Cut]:
+def cuts_of(placed: Places, dim: int) -> list[SplitAlong]:
     """The cuts of a dimension, outermost first."""
-    return [place for place in placed if isinstance(place, Cut) and place.dim == dim]
+    return [place for place in placed if isinstance(place, SplitAlong) and place.dim == dim]
 
 
-def show_dim(dim: Dim, cuts: list[Cut]) -> str:
+def show_dim(dim: Dim, cuts: list[SplitAlong]) -> str:
     """A dimension as it is written: `4096@tp`, `(B+1)@(dp, tp)`."""
     shown = dims.show(dim)
     if not cuts:
@@ -119,7 +119,7 @@ def show_dim(dim: Dim, cuts: list[Cut]) -> str:
 def show_pending(placed: Places) -> Iterator[str]:
     """What is pending, as it is written: `sum tp`, `sum (dp, tp)`."""
     for how in PENDING:
-        axes = [place.axis for place in placed if isinstance(place, Pending) and place.how == how]
+        axes = [place.axis for place in placed if isinstance(place, PendingAlong) and place.how == how]
         if axes:
             yield f"{how} {axes[0]}" if len(axes) == 1 else f"{how} ({', '.join(axes)})"
 

@@ -1,7 +1,7 @@
 """Collectives over an axis of the mesh: ops of programs whose types say where the parts of values are.
 
 Each changes the placement of a value and not the value: as part of the sequential program each is its operand. What
-placement it takes and gives along its axis is `Collective`, which the checker reads; `distir expand` writes the
+placement it takes and gives along its axis is `AxisCollective`, which the checker reads; `distir expand` writes the
 collectives of devices that they are.
 """
 
@@ -127,7 +127,7 @@ def Share(x: Array, *, axis: str) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
+class AxisCollective:
     """What a collective does to the placement of its operand along its axis: what that was, and what it becomes.
 
     A word of `PENDING`, `split` or `whole`. A split is in the dimension that an attribute has: `taken` the one that is
@@ -140,13 +140,13 @@ class Collective:
     given: str = ""
 
 
-COLLECTIVES: Final[Mapping[str, Collective]] = {
-    AllReduce.name: Collective("pending", "whole"),
-    AllGather.name: Collective("split", "whole", taken="dim"),
-    ReduceScatter.name: Collective("sum", "split", given="dim"),
-    AllToAll.name: Collective("split", "split", taken="join", given="split"),
-    Shard.name: Collective("whole", "split", given="dim"),
-    Share.name: Collective("whole", "sum"),
+COLLECTIVES: Final[Mapping[str, AxisCollective]] = {
+    AllReduce.name: AxisCollective("pending", "whole"),
+    AllGather.name: AxisCollective("split", "whole", taken="dim"),
+    ReduceScatter.name: AxisCollective("sum", "split", given="dim"),
+    AllToAll.name: AxisCollective("split", "split", taken="join", given="split"),
+    Shard.name: AxisCollective("whole", "split", given="dim"),
+    Share.name: AxisCollective("whole", "sum"),
 }
 """By name, the ops of this family."""
 

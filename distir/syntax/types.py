@@ -16,12 +16,12 @@ from distir.ir import (
     OFFLOADED,
     UNKNOWN,
     AnyType,
-    Cut,
     Dim,
     DimensionError,
     DType,
-    Pending,
+    PendingAlong,
     Shape,
+    SplitAlong,
     SymbolicDim,
     TensorType,
     TupleType,
@@ -49,7 +49,7 @@ def tensor(parts: list[Any]) -> TensorType:
     return TensorType(dtype, shape, device, offloaded, places((*cuts, *pending)))
 
 
-def quality(parts: list[Any]) -> str | list[Pending]:
+def quality(parts: list[Any]) -> str | list[PendingAlong]:
     """`offloaded`, or what is pending over axes."""
     word, axes = parts
     if axes is None and word == OFFLOADED:
@@ -57,22 +57,22 @@ def quality(parts: list[Any]) -> str | list[Pending]:
     if axes is None or word not in PENDING:
         hint = f"or what is pending over an axis of the mesh: {' or '.join(f'`{how} AXIS`' for how in PENDING)}"
         raise Fault(codes.UNKNOWN_TYPE, f"expected `{OFFLOADED}` behind a tensor's device, found `{word}`", hint, 0)
-    return [Pending(axis, word) for axis in axes]
+    return [PendingAlong(axis, word) for axis in axes]
 
 
 def split(parts: list[Any]) -> _SplitDim:
     dim, *cuts = parts
-    if isinstance(cuts[0], Cut):
+    if isinstance(cuts[0], SplitAlong):
         return _SplitDim(dim, tuple(cuts))
     axis, blocks = cuts
     if not _AXIS.fullmatch(axis[1:]):
         raise Fault(codes.UNEXPECTED, f"expected the name of an axis, found `{axis[1:]}`", child=1)
-    return _SplitDim(dim, (Cut(0, axis[1:], blocks or ()),))
+    return _SplitDim(dim, (SplitAlong(0, axis[1:], blocks or ()),))
 
 
-def cut(parts: list[Any]) -> Cut:
+def cut(parts: list[Any]) -> SplitAlong:
     axis, blocks = parts
-    return Cut(0, axis, blocks or ())
+    return SplitAlong(0, axis, blocks or ())
 
 
 def block_of(parts: list[Any]) -> Shared | Repeated:
@@ -88,7 +88,7 @@ class _SplitDim:
     """A dimension that is split along axes of the mesh, outermost first."""
 
     dim: Dim
-    cuts: tuple[Cut, ...]
+    cuts: tuple[SplitAlong, ...]
 
 
 _AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -134,7 +134,7 @@ def device(parts: list[Any]) -> int:
     return number
 
 
-def shape(parts: list[Any]) -> tuple[Shape, list[Cut]]:
+def shape(parts: list[Any]) -> tuple[Shape, list[SplitAlong]]:
     """The dimensions, and where they are split."""
     split = [part if isinstance(part, _SplitDim) else _SplitDim(part, ()) for part in parts]
     for number, own in enumerate(split):

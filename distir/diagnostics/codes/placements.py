@@ -194,21 +194,3 @@ func @main(%x: Tensor[Float32, (8@dp,), 1]) mesh (dp = 2) {
 ```
 """,
 )
-
-ON_A_MESH = code(
-    "DIR427",
-    "program-on-a-mesh",
-    """
-This takes a program of single devices, or of one, and was given one whose devices each represent a mesh of several.
-
-```dir
-func @main(%x: Tensor[Float32, (8@dp, 4), 1]) mesh (dp = 2) {
-  %y = Relu(%x)
-  return %y
-}
-```
-
-`distir erase` gives the sequential program, which steps as `grad` take; `distir expand` the program of every device, as
-`distir simulate`, `run`, `lower` and `prove` make it themselves.
-""",
-)

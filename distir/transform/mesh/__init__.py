@@ -4,7 +4,7 @@
 collectives of devices; how ops are written on parts is the partitioner's (`sharding`).
 """
 
-from distir.transform.mesh.erase import erase
-from distir.transform.mesh.expand import expand
+from distir.transform.mesh.erasure import erase
+from distir.transform.mesh.expansion import expand
 
 __all__ = ["erase", "expand"]

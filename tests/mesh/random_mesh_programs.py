@@ -5,19 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from distir.analysis.domains import Mixed
+from distir.analysis.domains import MOST_PRECISE_FIRST
+from distir.analysis.placing import PlacedTypes
 from distir.ir import (
     DTYPES,
     Apply,
     Attributes,
-    Cut,
     Function,
     Literal,
     Mesh,
     Module,
     Param,
-    Pending,
+    PendingAlong,
     Return,
+    SplitAlong,
     TensorType,
 )
 from distir.ir.places import places
@@ -42,7 +43,7 @@ class Writer:
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.mesh = self.draw.choice(MESHES)
-        self.domain = Mixed(Module([Function("main", (), (), mesh=self.mesh)]))
+        self.domain = PlacedTypes(Module([Function("main", (), (), mesh=self.mesh)]), MOST_PRECISE_FIRST)
         self.params: list[Param] = []
         self.body: list[Apply] = []
         self.types: dict[str, TensorType] = {}
@@ -58,14 +59,14 @@ class Writer:
         return Module([Function("main", tuple(self.params), (*self.body, Return(tuple(returned))), mesh=self.mesh)])
 
     def _placed(self, shape: tuple[int, ...]) -> TensorType:
-        found: list[Cut] = []
+        found: list[SplitAlong] = []
         for axis, size in self.draw.sample(self.mesh, len(self.mesh)):
             dim = self.draw.randrange(len(shape))
             product = size
             for cut in found:
                 product *= dict(self.mesh)[cut.axis] if cut.dim == dim else 1
             if self.draw.random() < 0.7 and shape[dim] % product == 0:
-                found.append(Cut(dim, axis))
+                found.append(SplitAlong(dim, axis))
         return TensorType(DTYPES["Float32"], shape, 1, places=places(found))
 
     def _grow(self) -> None:
@@ -122,7 +123,7 @@ class Writer:
 
     def _ended(self, name: str) -> str:
         """A value with what is pending in it ended."""
-        while pending := [place for place in self.types[name].places if isinstance(place, Pending)]:
+        while pending := [place for place in self.types[name].places if isinstance(place, PendingAlong)]:
             attrs = Attributes({"axis": pending[0].axis, "op": pending[0].how})
             statement = Apply((f"y{len(self.body)}",), "AllReduce", (name,), attrs)
             (self.types[statement.results[0]],) = self.domain.answer(statement, (self.types[name],))

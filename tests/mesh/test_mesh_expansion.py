@@ -12,8 +12,8 @@ from distir.simulate.simulation import simulate
 from distir.syntax import parse, print_module, print_rolled
 from distir.transform.mesh import erase, expand
 from distir.transform.verification import verify
-from tests.mesh.programs import ATTENTION, MLP, PROGRAMS
-from tests.mesh.random_programs import random_program
+from tests.mesh.mesh_programs import ATTENTION, MLP, PROGRAMS
+from tests.mesh.random_mesh_programs import random_program
 
 SIZES = {"B": 4}
 
@@ -106,4 +106,4 @@ def test_steps_and_the_simulator_refuse_a_program_on_a_mesh_in_one_sentence():
     for use in (lambda: distir.transform(placed, "grad"), lambda: simulate(placed, "dgx-a100", bind=SIZES)):
         with pytest.raises(distir.ProgramError) as caught:
             use()
-        assert [d.code.number for d in caught.value.diagnostics] == ["DIR427"]
+        assert [d.code.number for d in caught.value.diagnostics] == ["DIR691"]

@@ -15,7 +15,7 @@ from distir.analysis.placing import place_of, state_of, typing
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import devices
 from distir.diagnostics.codes import placements as codes
-from distir.ir import Apply, Arg, Call, Cut, Function, Mesh, Module, Part, Site, TensorType, TupleType, Type
+from distir.ir import Apply, Arg, Call, Function, Mesh, Module, Part, Site, SplitAlong, TensorType, TupleType, Type
 from distir.ir.collection import paused_collection
 from distir.ir.deep import Deep
 from distir.ir.places import along, places
@@ -26,7 +26,7 @@ from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
-from distir.transform.mesh.erase import as_identities
+from distir.transform.mesh.erasure import as_identities
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decide import NoRule
 from distir.transform.sharding.factors import Decisions, written_along
@@ -75,7 +75,7 @@ def placement(type: Type, axes: Mesh) -> State:
     sizes = [size for _, size in axes]
     states = [state_of(along(placed, axis)) for axis, _ in axes]
     names = [axis for axis, _ in axes]
-    cut = [names.index(place.axis) for place in placed if isinstance(place, Cut) and place.axis in names]
+    cut = [names.index(place.axis) for place in placed if isinstance(place, SplitAlong) and place.axis in names]
     order = (*cut, *(k for k in range(len(axes)) if k not in cut))
     if all(cut.index(a) < cut.index(b) for a in cut for b in cut if a < b and states[a] == states[b]):
         return nested(states, sizes) if axes else state_of(None)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.command_line import distir  # noqa: F401 - a fixture
-from tests.mesh.programs import MLP, TRAINING
+from tests.mesh.mesh_programs import MLP, TRAINING
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_commands_take_every_device_of_the_mesh(distir, mlp, command):  # noqa: 
 def test_a_step_says_what_it_takes_instead(distir, mlp):  # noqa: F811
     ended = distir("transform", "dp=2", mlp)
     assert ended.code == 1
-    assert "DIR427" in ended.err
+    assert "DIR691" in ended.err
     assert "`distir expand` gives the program of every device, `distir erase` the sequential one" in ended.err
 
 

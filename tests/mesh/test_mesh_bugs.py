@@ -4,7 +4,7 @@ import pytest
 
 from distir.analysis.program import read
 from distir.diagnostics import Severity
-from tests.mesh.programs import ATTENTION, MLP, TRAINING
+from tests.mesh.mesh_programs import ATTENTION, MLP, TRAINING
 
 BUGS = [
     ("no sum after the row-parallel product", TRAINING, ("Add(%s, %b2)", "Add(%p, %b2)"), "DIR423", "%y = Add"),

@@ -3,7 +3,7 @@
 import pytest
 
 from distir.analysis.program import read
-from distir.ir import Cut, Pending, TensorType
+from distir.ir import PendingAlong, SplitAlong, TensorType
 from distir.ops import canonical
 from distir.syntax import SyntaxProblem, parse, parse_type, print_module
 
@@ -29,8 +29,8 @@ def test_a_placed_type_is_its_text(text):
 def test_a_placement_is_the_same_however_it_is_written():
     found = parse_type("Tensor[Float32, (64@(tp, dp), 32@( ep ,)), 1, max b, sum (y, x)]")
     assert isinstance(found, TensorType)
-    order = (Pending("x"), Pending("y"), Pending("b", "max"))
-    assert found.places == (Cut(0, "tp"), Cut(0, "dp"), Cut(1, "ep"), *order)
+    order = (PendingAlong("x"), PendingAlong("y"), PendingAlong("b", "max"))
+    assert found.places == (SplitAlong(0, "tp"), SplitAlong(0, "dp"), SplitAlong(1, "ep"), *order)
     assert str(found) == "Tensor[Float32, (64@(tp, dp), 32@ep), 1, sum (x, y), max b]"
 
 

@@ -12,7 +12,7 @@ from distir.ide.hover import hover
 from distir.ide.mentions import functions_mentioned
 from tests.ide.editing_samples import after, opened
 from tests.ide.reading_samples import drawn, viewed
-from tests.mesh.programs import MLP, TRAINING
+from tests.mesh.mesh_programs import MLP, TRAINING
 
 BODY = "func @main(%x: Tensor[Float32, (8@dp, 4), 1]) mesh (dp = 2, tp = 4) {{\n  {}\n  return %y\n}}\n"
 
