@@ -13,6 +13,8 @@ from distir.analysis import InputError, Output
 from distir.api import (
     check,
     check_text,
+    erase,
+    expand,
     format,  # noqa: A004 - a verb here
     import_onnx,
     import_stablehlo,
@@ -56,6 +58,8 @@ __all__ = [
     "Simulation",
     "check",
     "check_text",
+    "erase",
+    "expand",
     "format",
     "import_onnx",
     "import_stablehlo",

@@ -61,11 +61,11 @@ def simulate(
     `bind` sets named dimensions and host parameters. `result.latency_s` is in seconds,
     `result.devices[1].peak_memory_bytes` in bytes. Raises ProgramError if the program has errors or an op's cost is
     unknown, cost.HardwareError for an unknown or invalid profile, simulate.BindError (a ValueError) for a bad `bind`,
-    LookupError if there is no such function.
+    LookupError if there is no such function. Of a program on a mesh, that of every device is simulated.
     """
     from distir.simulate.simulation import simulate
 
-    return simulate(module, hardware, function, bind)
+    return simulate(expand(module), hardware, function, bind)
 
 
 def spread(simulation: Simulation, lateness: Sequence[str], *, draws: int = 10_000, seed: int = 0) -> Spread:
@@ -86,9 +86,28 @@ def run(module: Module, inputs: Inputs, function: str | None = None) -> dict[str
 
     `inputs`: numpy arrays by parameter, or in the order of the parameters; tuples of arrays for tuples. Returns the
     results by name, in the order of `return`. Raises ProgramError if the program has errors for these inputs,
-    InputError (a ValueError) if they do not match the parameters, LookupError if there is no such function.
+    InputError (a ValueError) if they do not match the parameters, LookupError if there is no such function. Of a
+    program on a mesh, the sequential program that it means is run.
     """
-    return {output.name: output.value for output in execute(module, inputs, function)}
+    return {output.name: output.value for output in execute(erase(module), inputs, function)}
+
+
+def erase(module: Module) -> Module:
+    """The sequential program that a program on a mesh means. Raises ProgramError for one with errors."""
+    if not module.mesh:
+        return module
+    from distir.transform.mesh import erase
+
+    return erase(module)
+
+
+def expand(module: Module) -> Module:
+    """The program of every device of a mesh. Raises ProgramError for one with errors."""
+    if not module.mesh:
+        return module
+    from distir.transform.mesh import expand
+
+    return expand(module)
 
 
 def transform(module: Module, *steps: str, **options: Any) -> Module:

@@ -1,7 +1,7 @@
 """Algorithm 1 and its domains; the checker; the reference executor."""
 
 from distir.analysis.checker import Checker
-from distir.analysis.checking import Analysis, analysed, check, check_entry
+from distir.analysis.checking import Analysis, analysed, check, check_entry, refuse_mesh
 from distir.analysis.domains import Devices, Instance, Mixed, Replica, Types
 from distir.analysis.executor import (
     InputError,
@@ -45,5 +45,6 @@ __all__ = [
     "interpret",
     "lookup",
     "random_inputs",
+    "refuse_mesh",
     "result_names",
 ]

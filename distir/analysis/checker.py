@@ -14,6 +14,7 @@ from distir.analysis.blame import UNFIT, argument_to_blame, reason
 from distir.analysis.domains import Instance, Types
 from distir.analysis.kernels import in_kernel
 from distir.analysis.parameters import parameters
+from distir.analysis.placing import PlacedTypes
 from distir.analysis.replicas import Replicas
 from distir.analysis.structure import Structure
 from distir.diagnostics import Diagnostic, Note, ProgramError
@@ -61,8 +62,8 @@ class FunctionReport:
 
 
 @dataclass
-class Checker(Types):
-    """The mixed domain with a memory for what is wrong."""
+class Checker(PlacedTypes):
+    """The mixed domain, and that of placements, with a memory for what is wrong."""
 
     structure: Structure = field(kw_only=True)
     late: bool = False
@@ -105,13 +106,18 @@ class Checker(Types):
         return instance
 
     def apply(self, op: Apply, vs: tuple[Value, ...]) -> Sequence[Value]:
-        """The results of an op; a mistake is reported, and the annotations hold instead."""
+        """The results of an op; a mistake is reported, and the annotations hold instead.
+
+        On a mesh they do not: of a value that is placed otherwise than it says, what follows is written for one or the
+        other, and how it is placed decides.
+        """
+        ws: tuple[Value, ...] | None = None
         try:
             ws = self.answer(op, vs)
             return self.claimed(op, ws) if op.claims else ws
         except Reject as reject:
             self._report(op, reject)
-            return self._claims_alone(op)
+            return ws if ws is not None and self.mesh else self._claims_alone(op)
 
     def called(self, call: Call, vs: tuple[Value, ...]) -> Deep[Sequence[Value]]:
         """The results of a call; a mistake is reported, and the annotations hold instead."""

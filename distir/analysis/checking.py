@@ -12,14 +12,17 @@ from distir.analysis.domains import MOST_PRECISE_FIRST, Instance
 from distir.analysis.ends import ends_that_disagree
 from distir.analysis.idle_streams import idle_streams
 from distir.analysis.interpreter import State
+from distir.analysis.placed_results import misplaced_results
 from distir.analysis.repairs import advised
 from distir.analysis.revision_instances import Revised
 from distir.analysis.structure import structure, unused
 from distir.diagnostics import Diagnostic, ProgramError, Severity
-from distir.ir import Call, Function, Module, Site, names, operands
+from distir.diagnostics.codes import transforms
+from distir.ir import Call, Function, Module, Part, Site, names, operands
 from distir.ir.collection import paused_collection
 from distir.ir.counted import times_in
 from distir.ir.per_thread import kept_per_thread
+from distir.ir.places import show_mesh
 from distir.ops import Value
 
 MOST_ADVISED = 100
@@ -90,6 +93,7 @@ def check(module: Module, earlier: Analysis | None = None, *, late: bool = False
         for function in module if not late else ():
             problems += domain.own_problems(function.name)
         problems += ends_that_disagree(module, domain.own) if not late else ()
+        problems += misplaced_results(module, domain.own, sound=not problems) if not late else ()
         problems[:MOST_ADVISED] = [advised(domain, problem) for problem in problems[:MOST_ADVISED]]
     return Analysis(module, _in_order(module, problems), domain, late)
 
@@ -125,10 +129,21 @@ def check_entry(module: Module, function: str | None = None) -> tuple[Function, 
     entry = module.entry(function)
     if entry is None:
         raise LookupError("the module has no function" if function is None else f"there is no function `@{function}`")
+    refuse_mesh(module)
     known = analysed(module)
     if known.errors:
         raise ProgramError(known.errors)
     return entry, check(module, known)
+
+
+def refuse_mesh(module: Module) -> None:
+    """For what takes programs of single devices: raises ProgramError for one whose devices represent a mesh each."""
+    stating = next((function for function in module if function.mesh), None)
+    if stating is not None:
+        message = f"each device of this program represents a mesh of several: `{show_mesh(stating.mesh)}`"
+        hint = "`distir expand` gives the program of every device, `distir erase` the sequential one"
+        site = Site(stating.name, None, Part("name"))
+        raise ProgramError([Diagnostic(transforms.ON_A_MESH, site, message, help=hint)])
 
 
 def _in_order(module: Module, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -33,14 +33,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.deep import Deep, finish
-from distir.ops import (
-    Reject,
-    Value,
-    infer_partial,
-    infer_types,
-    infer_values,
-    type_of,
-)
+from distir.ops import Reject, Value, infer_partial, infer_types, infer_values, type_of
 from distir.ops.devices import Renaming, answer
 
 

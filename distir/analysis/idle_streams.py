@@ -8,6 +8,7 @@ from distir.diagnostics import Diagnostic
 from distir.diagnostics.codes import lints
 from distir.ir import DISCARD, HOST, Apply, Function, Part, Site, names, types
 from distir.ops import OPS, Value, type_of
+from distir.ops.mesh import COLLECTIVES
 
 
 def idle_streams(function: Function, values: Mapping[str, Value]) -> Iterator[Diagnostic]:
@@ -24,7 +25,7 @@ def idle_streams(function: Function, values: Mapping[str, Value]) -> Iterator[Di
 def _why_nothing(statement: Apply, values: Mapping[str, Value]) -> str:
     op = OPS[statement.op]
     if op.view:
-        return "" if op.awaits else "is a view"
+        return "" if op.awaits or op.name in COLLECTIVES else "is a view"
     made = [name for name in statement.results if name != DISCARD] or list(names(statement.args))
     hosted = (name in values and types.device_of(type_of(values[name])) == HOST for name in made)
     return "runs on the host" if made and all(hosted) else ""

@@ -136,8 +136,8 @@ def moved_to(value: Value, device: int) -> Type:
     match type_of(value):
         case TupleType(items):
             return TupleType(tuple(moved_to(item, device) for item in items))
-        case TensorType(dtype, shape, _, offloaded):
-            return TensorType(dtype, shape, device, offloaded)
+        case TensorType(dtype, shape, _, offloaded, places):
+            return TensorType(dtype, shape, device, offloaded, places)
         case _:
             return AnyType(device)
 
@@ -235,7 +235,7 @@ def _is_called_well(domain: Checker, call: Call, vs: Sequence[Value]) -> bool:
 def _as(value: Value, dtype: DType) -> Type:
     """The type of a value after it was cast."""
     found = type_of(value)
-    return TensorType(dtype, found.shape, found.device) if isinstance(found, TensorType) else found
+    return replace(found, dtype=dtype) if isinstance(found, TensorType) else found
 
 
 def _dtype(type: Type) -> DType | None:

@@ -8,10 +8,12 @@ from functools import lru_cache
 
 from distir.analysis.revision_names import FunctionNames, defining, gather, mentioning, revised
 from distir.analysis.size import MOST_OPS, too_many
+from distir.analysis.stated_places import complaint
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import lints
 from distir.diagnostics.codes import names as codes
+from distir.diagnostics.codes import placements as placement_codes
 from distir.diagnostics.codes import types as type_codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import (
@@ -21,6 +23,7 @@ from distir.ir import (
     Call,
     Constant,
     Function,
+    Mesh,
     Module,
     Param,
     Part,
@@ -33,6 +36,7 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ir.places import show_mesh
 from distir.ir.roles import ROLES
 from distir.ops.infer import ADDRESSABLE
 
@@ -40,8 +44,8 @@ MOST_HINTS = 20
 """For how many undefined names of a function the one that was meant is looked for: each is compared with all others."""
 
 
-Head = tuple[tuple[Param, ...], tuple[Diagnostic, ...]]
-"""Parameters, and what is wrong with them."""
+Head = tuple[tuple[Param, ...], Mesh, tuple[Diagnostic, ...]]
+"""Parameters, the mesh, and what is wrong with them on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +71,14 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
     else:
         recursive, order = _call_graph({name: list(facts.calls) for name, facts in known.items()})
     old_heads: Mapping[str, Head] = earlier.heads if earlier is not None else {}
-    heads = {f.name: (f.params, _known_head(f, old_heads.get(f.name))) for f in module}
+    mesh = module.mesh
+    heads = {f.name: (f.params, mesh, _known_head(f, mesh, old_heads.get(f.name))) for f in module}
     found: list[Diagnostic] = []
     for function in module:
         facts = known[function.name]
-        found += heads[function.name][1]
+        found += heads[function.name][2]
+        if function.mesh and function.mesh != mesh:
+            found.append(_other_mesh(function, mesh))
         if facts.wrong:
             found += _names(function, facts)
         if any(name not in module.functions or name in recursive for name in facts.calls):
@@ -106,13 +113,19 @@ def _same_calls(before: Mapping[str, FunctionNames], now: Mapping[str, FunctionN
     )
 
 
-def _known_head(function: Function, earlier: Head | None) -> tuple[Diagnostic, ...]:
-    if earlier is not None and earlier[0] is function.params:
-        return earlier[1]
-    return tuple(_head(function))
+def _known_head(function: Function, mesh: Mesh, earlier: Head | None) -> tuple[Diagnostic, ...]:
+    if earlier is not None and earlier[0] is function.params and earlier[1] == mesh:
+        return earlier[2]
+    return tuple(_head(function, mesh))
 
 
-def _head(function: Function) -> Iterator[Diagnostic]:
+def _other_mesh(function: Function, mesh: Mesh) -> Diagnostic:
+    message = f"`@{function.name}` states `{show_mesh(function.mesh)}`, another function `{show_mesh(mesh)}`"
+    hint = "a module has one mesh, which one of its functions states"
+    return Diagnostic(placement_codes.BAD_MESH, Site(function.name, None, Part("name")), message, help=hint)
+
+
+def _head(function: Function, mesh: Mesh) -> Iterator[Diagnostic]:
     seen: dict[str, int] = {}
     for index, param in enumerate(function.params):
         if param.name in seen:
@@ -122,6 +135,9 @@ def _head(function: Function) -> Iterator[Diagnostic]:
         seen.setdefault(param.name, index)
         if not _has_sound_sizes(param.type):
             yield from _dimensions(function, index)
+        elif (wrong := complaint(param.type, mesh)) is not None:
+            site = Site(function.name, None, Part("param_type", index))
+            yield Diagnostic(wrong.code, site, f"`%{param.name}`: {wrong.message}", help=wrong.help)
         if param.roles:
             yield from _roles(function, index)
 

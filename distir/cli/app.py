@@ -35,6 +35,7 @@ from distir.cli.launch import launch
 from distir.cli.lower import lower
 from distir.cli.lsp import lsp
 from distir.cli.mcp import mcp
+from distir.cli.meshes import erase, expand
 from distir.cli.model import model
 from distir.cli.ops import ops
 from distir.cli.project import project
@@ -56,6 +57,8 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     simulate,
     run,
     transform,
+    erase,
+    expand,
     prove,
     diff,
     advise,

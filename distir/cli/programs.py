@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from distir.cli.endings import Wrong
 from distir.cli.files import STDIN, read_bytes, shown
@@ -33,12 +33,30 @@ def read_program(path: str) -> Program:
     return read(read_text(path), shown(path))
 
 
-def sound_program(path: str) -> Program:
+OnMesh = Literal["expanded", "erased", "kept"]
+"""What a command takes of a program on a mesh: that of every device, the sequential one, or the program as it is."""
+
+
+def sound_program(path: str, on_mesh: OnMesh = "expanded") -> Program:
     """A program without errors. Raises Refused, and Wrong for one with errors."""
     program = read_program(path)
     if program.errors:
         raise Wrong([Report(program.source, program.diagnostics)])
-    return program
+    if not program.module.mesh or on_mesh == "kept":
+        return program
+    return _off_mesh(program, expanded=on_mesh == "expanded")
+
+
+def _off_mesh(program: Program, expanded: bool) -> Program:
+    """The program without its mesh. Raises Wrong where that cannot be written."""
+    from distir.analysis.program import read
+    from distir.cli.endings import judged
+    from distir.syntax import print_rolled
+    from distir.transform.mesh import erase, expand
+
+    with judged(program):
+        made = (expand if expanded else erase)(program.module)
+    return read(print_rolled(made), f"{program.source.path} {'expanded' if expanded else 'erased'}")
 
 
 def fold_on_one_core() -> None:

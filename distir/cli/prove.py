@@ -64,7 +64,7 @@ def prove(
     """
     fold_on_one_core()
     against = _sequential(settings(distributed)) if against is None else against
-    programs = [sound_program(file) for file in (distributed, against)]
+    programs = [sound_program(distributed), sound_program(against, "erased")]
     stated = None if where is None else _stated(where)
     entry = simulating.entry(programs[1], None, settings(against))
     sizes = simulating.binding(bind or (), settings(against), entry)

@@ -62,7 +62,7 @@ def run(
     from distir.cli.tensors import given_inputs, write_archive
     from distir.ops import dtype_of
 
-    program = sound_program(file)
+    program = sound_program(file, "erased")
     config = settings(file)
     entry = simulating.entry(program, function, config)
     bound = simulating.binding(bind or (), config, entry)

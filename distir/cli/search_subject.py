@@ -108,7 +108,7 @@ def _subject(model: SearchedModel, bind: Any, batch_given: bool) -> tuple[Module
     if given:
         option = f"--{next(iter(given)).replace('_', '-')}"
         raise Refused(f"`{option}` is for a model by its name, and `{model.name}` is a program", "write it into it")
-    program, config = sound_program(model.name), settings(model.name)
+    program, config = sound_program(model.name, "erased"), settings(model.name)
     entry = simulating.entry(program, None, config)
     bound = simulating.binding(bind, config, entry)
     module = program.module

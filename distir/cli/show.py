@@ -44,7 +44,7 @@ def show(
     """
     from distir.simulate.show import annotated
 
-    program = sound_program(file)
+    program = sound_program(file, "kept")
     if not program.module.functions:
         output.write_program(program.source.text)
         return 0

@@ -107,7 +107,7 @@ def transform(file: str, steps: list[str], out: str | None = None, hardware: str
 
     if out is not None and not out.endswith(SUFFIX):
         raise ToolRefusal(f"`out` expected a name that ends in {SUFFIX}, found `{out}`")
-    program = programs.sound_program(file)
+    program = programs.sound_program(file, "kept")
     module, machine = program.module, hardware or programs.settings(file).machine
     try:
         with listening() as notes:
@@ -148,7 +148,7 @@ def search(
     from distir.search.space import Space
 
     is_file = model.endswith(SUFFIX)
-    module = programs.sound_program(model).module if is_file else named(model)
+    module = programs.sound_program(model, "erased").module if is_file else named(model)
     machine = load(hardware or (programs.settings(model).machine if is_file else None) or "dgx-a100")
     space = Space(devices or machine.devices, tuple(batch_sizes or ()))
     if thorough:

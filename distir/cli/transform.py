@@ -75,11 +75,11 @@ def transform(
     most = memory.allowed(max_memory) if verify else 0
     from distir.ir.rolling import rolled
 
-    program = sound_program(file)
+    program = sound_program(file, "kept")
     with output.progress(f"transforming {shown(file)}"):
         applied = _applied(program, steps, _defaults(program, bind or ()), {"strict": True} if strict else {})
         result = applied[-1][1]
-    text = _commented(rolled(result), program)
+    text = commented(rolled(result), program)
     if out is None:
         output.write(text)
     else:
@@ -186,7 +186,7 @@ def _text(module: Module) -> str:
     return print_module(module)
 
 
-def _commented(result: Module, program: Program) -> str:
+def commented(result: Module, program: Program) -> str:
     """The text of the result with the program's comments; reports how many are omitted."""
     from distir.syntax import carried
 

@@ -1,10 +1,14 @@
-"""Types in few characters, for hints: `f32[256,8,768]@1`. For people; the full form is that of the language."""
+"""Types in few characters, for hints: `f32[256,8,768]@1`. For people; the full form is that of the language.
+
+On a mesh with where parts are: `f32[256@dp,768; sum tp]@1`.
+"""
 
 from __future__ import annotations
 
 from itertools import groupby
 
-from distir.ir import HOST, OFFLOADED, AnyType, TensorType, TupleType, Type, dims, types
+from distir.ir import HOST, OFFLOADED, AnyType, TensorType, TupleType, Type, types
+from distir.ir.places import cuts_of, show_dim, show_pending
 
 WIDEST_TUPLE = 8
 """At most this many different tensors of a tuple are shown."""
@@ -81,7 +85,9 @@ def _unplaced(type: TensorType | AnyType) -> str:
     if isinstance(type, AnyType):
         return "?"
     kind = type.dtype.compact if type.dtype is not None else "?"
-    sizes = "[??]" if type.shape is None else f"[{','.join(map(dims.show, type.shape))}]" if type.shape else ""
+    shape = ["??"] if type.shape is None else [show_dim(d, cuts_of(type.places, k)) for k, d in enumerate(type.shape)]
+    said = "; ".join(filter(None, (",".join(shape), *show_pending(type.places))))
+    sizes = f"[{said}]" if said else ""
     return f"{OFFLOADED} {kind}{sizes}" if type.offloaded else f"{kind}{sizes}"
 
 

@@ -13,11 +13,13 @@ from distir.ide.context import CursorContext, CursorRole, context_at
 from distir.ide.document import Document
 from distir.ide.operands import devices_used, values_of
 from distir.ide.templates import FUNCTIONS, KERNEL_SAYS, KEYWORDS, STATEMENTS, Template
-from distir.ir import DTYPES, UNKNOWN, Apply, Call, Function, Return, TensorType, types
+from distir.ir import DTYPES, OFFLOADED, UNKNOWN, Apply, Call, Function, Return, TensorType, types
 from distir.ir.facts import FACTS, PHASES
+from distir.ir.places import MESH, NOUNS, PENDING
 from distir.ir.roles import ROLES
 from distir.ops import OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
+from distir.ops.mesh import COLLECTIVES
 from distir.ops.specs import AttributeSpec
 from distir.syntax import print_literal
 from distir.syntax.tokens import KERNEL, STREAM_WORD
@@ -48,6 +50,11 @@ def completions(document: Document, offset: int) -> Completions:
             found = _dtypes()
         case CursorRole.DEVICE:
             found = [*_devices(document), Completion("host", CompletionKind.CONSTANT, "host", "a host value")]
+        case CursorRole.AXIS:
+            sign = context.typed[:1]  # `@` is there already, and replaced with the name
+            found = [_axis(f"{sign}{axis}", axis, size) for axis, size in document.program.module.mesh]
+        case CursorRole.QUALITY:
+            found = _pending(document)
         case CursorRole.PARAM_ROLE:
             found = _roles()
         case CursorRole.BEHIND:
@@ -61,7 +68,7 @@ def completions(document: Document, offset: int) -> Completions:
             params = context.function.function.params if context.function is not None else ()
             found = [Completion(f"%{p.name}", CompletionKind.CONSTANT, f"%{p.name}", str(p.type)) for p in params]
         case CursorRole.MARK:
-            found = [_mark(document, offset), *_facts()]
+            found = [_mark(document, offset), _mesh(), *_facts()]
         case _:
             found = []
     return Completions(context.word, tuple(found))
@@ -168,8 +175,25 @@ def _attribute_values(document: Document, context: CursorContext) -> list[Comple
         if kind.startswith("tuple"):
             listed = f"[{', '.join(d.label for d in devices[:-1])}]"
             found = [Completion(listed, CompletionKind.CONSTANT, listed, "the devices in use")]
-    elif kind == "int" and "axis" in attribute.name:
+    elif op.name in COLLECTIVES and attribute.name == "axis":
+        found = [_axis(f'"{axis}"', axis, size) for axis, size in document.program.module.mesh]
+    elif kind == "int" and ("axis" in attribute.name or op.name in COLLECTIVES):
         found += [c for c in _axes(document, context) if c.label != str(default)]
+    return found
+
+
+def _axis(label: str, axis: str, size: int) -> Completion:
+    """An axis of the mesh."""
+    return Completion(label, CompletionKind.CONSTANT, label, f"the axis {axis} of the mesh, {size} devices")
+
+
+def _pending(document: Document) -> list[Completion]:
+    """What may follow the device of a tensor."""
+    found = [Completion(OFFLOADED, CompletionKind.KEYWORD, OFFLOADED, "in the memory of the device's host")]
+    for how in PENDING:
+        for axis, size in document.program.module.mesh:
+            detail = f"a pending {NOUNS[how]} over the axis {axis}, {size} devices"
+            found.append(Completion(f"{how} {axis}", CompletionKind.KEYWORD, f"{how} {axis}", detail))
     return found
 
 
@@ -265,6 +289,11 @@ def _mark(document: Document, offset: int) -> Completion:
     follows = document.text[offset:].split("\n", 1)[0].lstrip()
     snippet = None if follows.startswith("{") else f"{KERNEL} {{\n  $0\n}}"
     return Completion(KERNEL, CompletionKind.KEYWORD, KERNEL, KERNEL_SAYS, snippet)
+
+
+def _mesh() -> Completion:
+    snippet = f"{MESH} (${{1:dp}} = ${{2:2}}, ${{3:tp}} = ${{4:2}})"
+    return Completion(MESH, CompletionKind.KEYWORD, MESH, "the devices that each device represents", snippet)
 
 
 def _template(template: Template) -> Completion:

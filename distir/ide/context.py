@@ -18,7 +18,7 @@ from distir.ops import OPS, canonical
 from distir.syntax import FunctionSyntax, Syntax, SyntaxProblem, parse_literal, scan
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.statements import words
-from distir.syntax.tokens import BAD, FUNCTION, IDENT, ON, VALUE, spans
+from distir.syntax.tokens import AXIS, BAD, FUNCTION, IDENT, ON, VALUE, spans
 
 
 class CursorRole(Enum):
@@ -33,6 +33,8 @@ class CursorRole(Enum):
     TYPE = "a type"
     DTYPE = "an element type"
     DEVICE = "a device"
+    AXIS = "an axis of the mesh, along which a dimension is split"
+    QUALITY = "what is pending in a tensor, or where it is"
     PARAM_ROLE = "a parameter's role"
     MARK = "what a function is, behind its head"
     RETURNED = "a value that is returned"
@@ -225,11 +227,17 @@ def _in_type(
         return found
     if "Tensor" in may_follow:
         return _as(found, CursorRole.TYPE)
+    if AXIS in may_follow and found.typed.startswith("@"):
+        return _as(found, CursorRole.AXIS)
+    if stack and IDENT in may_follow and tokens[stack[-1].number] == "(" and stack[-1].before == "@":
+        return _as(found, CursorRole.AXIS)
     if stack and tokens[stack[-1].number] == "[":
         if stack[-1].before == "Tensor" and not stack[-1].commas and IDENT in may_follow:
             return _as(found, CursorRole.DTYPE)
         if "host" in may_follow:
             return _as(found, CursorRole.DEVICE)
+        if stack[-1].before == "Tensor" and stack[-1].commas > 2 and IDENT in may_follow:
+            return _as(found, CursorRole.QUALITY)
     return found
 
 
@@ -272,7 +280,8 @@ def _depth(tokens: Sequence[str]) -> int:
 
 
 def _is_word(token: str, kind: str) -> bool:
-    return kind in (VALUE, FUNCTION, IDENT, "INT", "return", "func", "_") or token in ("%", "@") or token.isalpha()
+    words = (VALUE, FUNCTION, AXIS, IDENT, "INT", "return", "func", "_")
+    return kind in words or token in ("%", "@") or token.isalpha()
 
 
 def _is_commented(text: str, comments: tuple[tuple[int, int], ...], offset: int) -> bool:

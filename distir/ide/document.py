@@ -157,6 +157,8 @@ class Document:
     def _simulated(self, pause: Callable[[], None]) -> RevisionPlan | Exception:
         if self.program.errors:
             return LookupError("the program has errors")
+        if self.program.module.mesh:
+            return LookupError("it is on a mesh: `distir expand` gives the program of every device, which has times")
         try:
             args = self.arguments
             assert self.entry is not None

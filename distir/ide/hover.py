@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from distir.diagnostics import Span
@@ -16,6 +17,7 @@ from distir.ide.markdown import code, paragraphs
 from distir.ide.templates import KERNEL_SAYS
 from distir.ir import Apply
 from distir.ir.facts import FACTS, PHASES
+from distir.ir.places import show_mesh
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,17 @@ def hover(view: View, offset: int) -> Hover | None:
     if target.kind != "attribute":
         said = paragraphs([said, stale_note(view, target.written.function.name)])
     return Hover(said, target.span)
+
+
+def about_axis(view: View, name: str) -> str | None:
+    """An axis of the mesh; None for a word that is not one."""
+    mesh = view.document.program.module.mesh
+    number = next((k for k, (axis, _) in enumerate(mesh) if axis == name), None)
+    if number is None:
+        return None
+    size, apart = mesh[number][1], math.prod(n for _, n in mesh[number + 1 :])
+    where = "side by side" if apart == 1 else f"{apart} apart"
+    return f"axis {code(name)} of {code(show_mesh(mesh))}: groups of {size} devices, {where}"
 
 
 def about_fact(name: str) -> str:
@@ -73,4 +86,4 @@ def about(view: View, target: Target) -> str | None:
         case "stream" if target.index is not None:
             return about_stream(view, function, target.index, target.name)
         case _:
-            return about_dimension(view, function, target.name)
+            return about_dimension(view, function, target.name) or about_axis(view, target.name.removeprefix("@"))

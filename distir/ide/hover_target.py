@@ -17,9 +17,9 @@ from distir.syntax import FunctionSyntax, Syntax
 from distir.syntax.locate import words_of
 from distir.syntax.ranges import first_name
 from distir.syntax.statements import Words
-from distir.syntax.tokens import FUNCTION, IDENT, INT, KERNEL, ON, VALUE, spans
+from distir.syntax.tokens import AXIS, FUNCTION, IDENT, INT, KERNEL, ON, VALUE, spans
 
-TargetKind = Literal["value", "function", "op", "attribute", "stream", "mark", "fact", "device", "word"]
+TargetKind = Literal["value", "function", "op", "attribute", "stream", "mark", "fact", "device", "axis", "word"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _word(piece: Words, offset: int) -> tuple[int | None, tuple[int, int]]:
     for number, span in enumerate(spans(piece.text)):
         if span[0] > offset:
             break
-        if offset <= span[1] and piece.kinds[number] in (VALUE, FUNCTION, IDENT, INT):
+        if offset <= span[1] and piece.kinds[number] in (VALUE, FUNCTION, AXIS, IDENT, INT):
             if offset < span[1]:
                 return number, span
             ended = number, span
@@ -104,6 +104,8 @@ def _kind(piece: Words, number: int, statement: Statement | None, is_head: bool)
             return "value"
         case "FUNCTION":
             return "function"
+        case "AXIS":
+            return "axis"
         case _:
             pass
     if _is_device(piece, number):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 
+from distir.analysis.placing import held
+from distir.analysis.stated_places import complaint
 from distir.cost import show_bytes
 from distir.diagnostics import Source
 from distir.ide.compact import in_full
@@ -12,8 +15,26 @@ from distir.ide.instances import View
 from distir.ide.markdown import block, code, counted, items, line_link, listed, paragraphs
 from distir.ide.mentions import last_mentioned, mentions_in
 from distir.ide.trail import defining_statement
-from distir.ir import HOST, Apply, Broken, Call, Dense, Function, Param, SymbolicDim, TensorType, TupleType, dims, types
+from distir.ir import (
+    HOST,
+    UNKNOWN,
+    Apply,
+    Broken,
+    Call,
+    Dense,
+    Function,
+    Param,
+    PendingAlong,
+    SymbolicDim,
+    TensorType,
+    TupleType,
+    dims,
+    names,
+    operands,
+    types,
+)
 from distir.ir.counted import called
+from distir.ir.places import NOUNS
 from distir.ir.roles import described
 from distir.ops import Value, type_of
 from distir.simulate.show import Occurrence, show_value
@@ -38,6 +59,8 @@ def about_value(view: View, function: Function, name: str, before: int) -> str |
     parts = [
         block(f"%{name}: {in_full(type_of(value))}"),
         " · ".join(filter(None, (_place(value), _role(parameter), _made(view, function, made)))),
+        _held(view, value),
+        _pending(view, function, name, made),
         _used(view, function, name, made),
         _placement(view, function, name),
         _known(value),
@@ -127,6 +150,40 @@ def _place(value: Value) -> str:
     if not where:
         return f"{bytes_} · device open"
     return f"{bytes_} on {'device' if len(where) == 1 else 'devices'} {listed(where)}"
+
+
+def _held(view: View, value: Value) -> str:
+    """What each device of the mesh holds of a value; empty without a mesh."""
+    mesh, found = view.document.program.module.mesh, type_of(value)
+    if not mesh or types.device_of(found) == HOST or found == UNKNOWN or complaint(found, mesh):
+        return ""
+    part = held(found, mesh)
+    size = types.nbytes(part)
+    bytes_ = f", {show_bytes(size)}" if isinstance(size, int) else ""
+    return f"each of {math.prod(n for _, n in mesh)} devices holds {code(in_full(part))}{bytes_}"
+
+
+def _pending(view: View, function: Function, name: str, made: int | None) -> str:
+    """Where the sums began that are pending in a value: the first statement whose operands are none."""
+    found = type_of(view.value(function.name, name))
+    said: list[str] = []
+    for place in found.places if isinstance(found, TensorType) else ():
+        at = made
+        while isinstance(place, PendingAlong) and at is not None:
+            before = next((n for n in names(operands(function.body[at])) if _has(view, function, n, place)), None)
+            earlier = None if before is None else defining_statement(view.facts, function, before, at)
+            if earlier is None:
+                break
+            at = earlier
+        if isinstance(place, PendingAlong) and at is not None:
+            since = _statement(view, function, at)
+            said.append(f"a pending {NOUNS[place.how]} over {code(place.axis)} since {since}")
+    return " · ".join(said)
+
+
+def _has(view: View, function: Function, name: str, place: PendingAlong) -> bool:
+    found = type_of(view.value(function.name, name))
+    return isinstance(found, TensorType) and place in found.places
 
 
 def _role(parameter: Param | None) -> str:

@@ -189,7 +189,7 @@ def _mentions(
     text, word = syntax.source.text, f"{sigil}{name}"
     for at, behind in _places(text, word, within, backwards):
         home = function or syntax.function_at(at)
-        if home is None or in_comment(home.comments, at):
+        if home is None or in_comment(home.comments, at) or (sigil == "@" and text[at - 1 : at] in _DIMENSION_ENDS):
             continue
         index = None if at < home.head.end else home.statement_at(at)
         if index is None and at >= home.head.end:
@@ -200,6 +200,9 @@ def _mentions(
             continue
         yield Mention(span, _defines(syntax, sigil, name, home, index, span), home, index)
 
+
+_DIMENSION_ENDS = frozenset(")?")
+"""Behind these `@name` is an axis of a mesh; behind letters and digits no word begins."""
 
 _GOES_ON = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _LEADS_ON = _GOES_ON | {"%", "@"}

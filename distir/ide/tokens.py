@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from distir.ide.instances import View
 from distir.ir import DTYPES, UNKNOWN, Function, Statement, Type, results, types
 from distir.ir.facts import FACTS, PHASES
+from distir.ir.places import MESH, PENDING
 from distir.ir.roles import ROLES
 from distir.ops import Value, type_of
 from distir.syntax import FunctionSyntax
@@ -163,8 +164,12 @@ _TYPE_NAMES = frozenset(["Tensor", "Tuple", "host", *DTYPES])
 _STREAM = re.compile(rf"(?:\)|{TIMES_WORD})\s*({STREAM_WORD}\s+)?$")
 """Tokens before the word `on`, or before a stream's name."""
 _DEVICE = re.compile(r"D[0-9]+")
-_MARKS = frozenset((KERNEL, *PHASES, *FACTS))
-_BEHIND_HEAD = re.compile(r"[)\]]\s*(?:\w+(?:\s*=\s*\w+)?\s*,\s*)*$")
+_MARKS = frozenset((KERNEL, MESH, *PHASES, *FACTS))
+_DIMENSION_END = re.compile(r"[\w?)]$")
+"""Text before an axis of a mesh; before a function there is something else."""
+_BEHIND_DEVICE, _OVER_AXES = re.compile(r",\s*$"), re.compile(r"\s+\w|\s*\(")
+"""Text before and behind the word that says what is pending over axes."""
+_BEHIND_HEAD = re.compile(r"[)\]]\s*,?\s*(?:\w+(?:\s*=\s*\w+)?\s*,\s*)*$")
 """Text before a word that says what a function is. Braces are those of facts where there is no head."""
 _IN_BRACES = re.compile(r"\{[^{}]*$")
 
@@ -306,7 +311,7 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
     word, following = match[0], text[match.end() : match.end() + 1]
     match match.lastindex:
         case 1:
-            return _FUNCTION
+            return _DIM if _DIMENSION_END.search(text, 0, match.start()) else _FUNCTION
         case 2:
             return _STRING
         case 4:
@@ -322,7 +327,9 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
     if following in ("(", "[") and not is_head:
         return _METHOD
     if word in _MARKS and (_BEHIND_HEAD if is_head else _IN_BRACES).search(text, 0, match.start()):
-        return _KEYWORD if word == KERNEL else _PROPERTY
+        return _KEYWORD if word in (KERNEL, MESH) else _PROPERTY
+    if word in PENDING and _OVER_AXES.match(text, match.end()) and _BEHIND_DEVICE.search(text, 0, match.start()):
+        return _KEYWORD
     if not is_head and (aside := _STREAM.search(text, 0, match.start())):
         return _PROPERTY if aside[1] else _KEYWORD if word == STREAM_WORD else _DIM
     if word in ROLES and is_head:

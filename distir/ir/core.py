@@ -12,6 +12,7 @@ from typing import Union
 from distir.ir.facts import NO_FACTS, Facts
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, identity
 from distir.ir.notebook import ShownFunction, ShownModule
+from distir.ir.places import Mesh
 from distir.ir.types import Type
 
 DISCARD = ""
@@ -105,7 +106,8 @@ class Function(ShownFunction):
     """A straight-line body in SSA form. `result_types` is empty where the program does not state them.
 
     `kernel`: a call of it is one launch on its device, whose intermediate values stay on the chip. It means what its
-    body means; only what it costs differs. `facts`: those of every statement in it.
+    body means; only what it costs differs. `facts`: those of every statement in it. `mesh`: what each device of the
+    module represents; stated by one function or more, it is the module's.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Function(ShownFunction):
     result_types: tuple[Type, ...] | None = None
     kernel: bool = False
     facts: Facts = NO_FACTS
+    mesh: Mesh = ()
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __hash__(self) -> int:
@@ -122,7 +125,7 @@ class Function(ShownFunction):
         return self._hash
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Function, (self.name, self.params, self.body, self.result_types, self.kernel, self.facts)
+        return Function, (self.name, self.params, self.body, self.result_types, self.kernel, self.facts, self.mesh)
 
     @property
     def returned(self) -> tuple[Arg, ...]:
@@ -157,6 +160,11 @@ class Module(ShownModule):
         """The module with functions in the places of those of the same names, or behind all; itself if it has these."""
         new = {function.name: function for function in functions}
         return self if new.items() <= self.functions.items() else Module({**self.functions, **new}.values())
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh that its functions state; empty where none does."""
+        return next((function.mesh for function in self if function.mesh), ())
 
     def entry(self, name: str | None = None) -> Function | None:
         """The function named, else `@main`, else the last one.

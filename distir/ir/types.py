@@ -2,7 +2,8 @@
 
 A scalar is a tensor of rank 0. A device is an integer from 0; `HOST` means that the value lives on no device and is
 known before the program runs; `None` means that the device is left open. Likewise an element type or a shape that is
-`None` is unknown. An offloaded tensor belongs to a device, and is in the memory of that device's host. `str` gives the
+`None` is unknown. An offloaded tensor belongs to a device, and is in the memory of that device's host. On a mesh, a
+device represents several, shapes are those of the whole value, and a type says where its parts are. `str` gives the
 `.dir` spelling, which parses back to the same value.
 """
 
@@ -17,6 +18,7 @@ from typing import Final
 from distir.ir import dims
 from distir.ir.dims import Dim, Shape, SymbolicDim
 from distir.ir.dtypes import DType
+from distir.ir.places import Places, cuts_of, show_dim, show_pending
 
 HOST: Final = -1
 OFFLOADED: Final = "offloaded"
@@ -28,32 +30,35 @@ Device = int | None
 class TensorType:
     """`Tensor[Float32, (128, 64), 1]`; with shape `()` the scalar `Float32[1]`.
 
-    `offloaded`: whether it is in the memory of its device's host: `Tensor[Float32, (128, 64), 1, offloaded]`.
+    `offloaded`: whether it is in the memory of its device's host: `Tensor[Float32, (128, 64), 1, offloaded]`. `places`:
+    where its parts are on the mesh: `Tensor[Float32, (128@dp, 64), 1, sum tp]`.
     """
 
     dtype: DType | None
     shape: Shape | None
     device: Device = None
     offloaded: bool = False
+    places: Places = ()
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.dtype, self.shape, self.device, self.offloaded)))
+        object.__setattr__(self, "_hash", hash((self.dtype, self.shape, self.device, self.offloaded, self.places)))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[object, ...]:
-        return TensorType, (self.dtype, self.shape, self.device, self.offloaded)  # the hash holds in this process only
+        # the hash holds in this process only
+        return TensorType, (self.dtype, self.shape, self.device, self.offloaded, self.places)
 
     def __str__(self) -> str:
         dtype = "?" if self.dtype is None else self.dtype.name
-        if self.shape == () and not self.offloaded and (self.dtype is not None or self.device != HOST):
+        said = [*([OFFLOADED] if self.offloaded else ()), *show_pending(self.places)]
+        if self.shape == () and not said and (self.dtype is not None or self.device != HOST):
             return dtype if self.device == HOST else f"{dtype}[{_device(self.device)}]"
-        shape = "??" if self.shape is None else show_shape(self.shape)
-        if self.offloaded:
-            return f"Tensor[{dtype}, {shape}, {_device(self.device)}, {OFFLOADED}]"
-        return f"Tensor[{dtype}, {shape}{'' if self.device is None else f', {_device(self.device)}'}]"
+        shape = "??" if self.shape is None else show_shape(self.shape, self.places)
+        device = [_device(self.device)] if said or self.device is not None else []
+        return f"Tensor[{', '.join((dtype, shape, *device, *said))}]"
 
     @property
     def elements(self) -> Dim:
@@ -108,9 +113,9 @@ Type = TensorType | TupleType | AnyType
 UNKNOWN: Final = AnyType()
 
 
-def show_shape(shape: Shape) -> str:
-    """As it is written: `(4, B)`."""
-    inner = ", ".join(map(dims.show, shape))
+def show_shape(shape: Shape, placed: Places = ()) -> str:
+    """As it is written: `(4, B)`; with where its parts are, `(4@tp, B)`."""
+    inner = ", ".join(show_dim(dim, cuts_of(placed, k)) for k, dim in enumerate(shape))
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
 
@@ -170,8 +175,8 @@ def _device_of(type: TupleType) -> Device:
 def on_device(type: Type, device: Device) -> Type:
     """The type on that device; on an unknown one for None. Host types stay on the host."""
     match type:
-        case TensorType(dtype, shape, there, offloaded):
-            return TensorType(dtype, shape, HOST if there == HOST else device, offloaded)
+        case TensorType(dtype, shape, there, offloaded, placed):
+            return TensorType(dtype, shape, HOST if there == HOST else device, offloaded, placed)
         case TupleType(items):
             return TupleType(tuple(on_device(item, device) for item in items))
         case AnyType(there):
@@ -215,7 +220,7 @@ def substitute(type: Type, bindings: Mapping[str, Dim]) -> Type:
 def _substituted(type: TensorType, bindings: tuple[tuple[str, Dim], ...]) -> Type:
     known = dict(bindings)
     shape = tuple([dims.substitute(dim, known) for dim in type.shape or ()])
-    return one(TensorType(type.dtype, shape, type.device, type.offloaded))
+    return one(TensorType(type.dtype, shape, type.device, type.offloaded, type.places))
 
 
 def meet(a: Type, b: Type) -> Type | None:
@@ -252,6 +257,8 @@ def _meet_tensors(a: TensorType, b: TensorType) -> TensorType | None:
         return None
     if a.offloaded != b.offloaded and not (_is_anywhere(a) or _is_anywhere(b)):
         return None
+    if a.places != b.places:
+        return None
     shape = b.shape if a.shape is None else a.shape
     if a.shape is not None and b.shape is not None:
         if len(a.shape) != len(b.shape):
@@ -265,7 +272,7 @@ def _meet_tensors(a: TensorType, b: TensorType) -> TensorType | None:
     offloaded = a.offloaded or b.offloaded
     if dtype is b.dtype and device == b.device and shape == b.shape and offloaded == b.offloaded:
         return b
-    return TensorType(dtype, shape, device, offloaded)
+    return TensorType(dtype, shape, device, offloaded, b.places)
 
 
 def _is_anywhere(type: TensorType) -> bool:
@@ -275,8 +282,8 @@ def _is_anywhere(type: TensorType) -> bool:
 
 def _meet_any(some: AnyType, type: TensorType | AnyType) -> Type | None:
     match type:
-        case TensorType(dtype, shape, None, offloaded):
-            return type if some.device is None else TensorType(dtype, shape, some.device, offloaded)
+        case TensorType(dtype, shape, None, offloaded, placed):
+            return type if some.device is None else TensorType(dtype, shape, some.device, offloaded, placed)
         case AnyType(None):
             return some
         case _:

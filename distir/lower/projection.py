@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distir.analysis import Analysis, Checker, Instance
+from distir.analysis import Analysis, Checker, Instance, refuse_mesh
 from distir.analysis.parameters import parameters
 from distir.analysis.reached import callee
 from distir.diagnostics import Diagnostic, ProgramError
@@ -61,6 +61,7 @@ def project(analysis: Analysis, entry: Instance) -> dict[int, Module]:
 
     A program of host values only has one rank, 1. Raises ProgramError where the device of a statement is unknown.
     """
+    refuse_mesh(analysis.module)
     activity = Activity(analysis.domain)
     devices = sorted(activity.of(entry))
     home = devices[0] if devices else HOST_ONLY

@@ -16,6 +16,7 @@ from distir.ops import (
     group,
     linalg,
     loss,
+    mesh,
     norm,
     offload,
     optimizer,
@@ -86,6 +87,7 @@ FAMILIES = (
     offload,
     scaling,
     communication,
+    mesh,
     group,
     views,
 )

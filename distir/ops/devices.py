@@ -76,8 +76,8 @@ class Renaming:
 
     def _renamed(self, type: Type) -> Type:
         match type:
-            case TensorType(dtype, shape, int(device), offloaded) if device != HOST:
-                return TensorType(dtype, shape, self.devices.get(device, device), offloaded)
+            case TensorType(dtype, shape, int(device), offloaded, places) if device != HOST:
+                return TensorType(dtype, shape, self.devices.get(device, device), offloaded, places)
             case TupleType(items):
                 return TupleType(tuple([self(item) for item in items]))
             case AnyType(int(device)):

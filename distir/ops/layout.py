@@ -10,29 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from distir.ir import Arg, Constant, Dim, DimensionError, Shape, SymbolicDim, TensorType, dims
+from distir.ir.places import Block, Blocks, Repeated, Shared
 
 Letters = tuple[str | None, ...]
 """A letter for each dimension; None for one that cannot be split."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """A replicated block, next to others that are split."""
-
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Repeated:
-    """Blocks of one size that fill the dimension."""
-
-    size: int
-
-
-Block = Dim | Shared | Repeated
-
-Blocks = tuple[Block, ...]
-"""The sizes of the blocks that a dimension is concatenated from or will be cut into. Each block is split by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +160,21 @@ class Parts(WholeParts, Protocol):
         """Positions from 0 to `length` relative to the device's part, 0 outside of it; and the mask of those inside."""
         ...
 
+
+__all__ = [
+    "Block",
+    "Blocks",
+    "Exchange",
+    "Layout",
+    "Letters",
+    "Parts",
+    "Repeated",
+    "Shared",
+    "WholeParts",
+    "elementwise",
+    "equal_blocks",
+    "regrouping",
+]
 
 MOST_BLOCKS = 8
 """Up to how many blocks of one size are listed one by one: queries, keys and values are 3."""

@@ -73,6 +73,13 @@ class Nested:
     """
 
     parts: tuple[tuple[Unsplit | Split, int], ...]
+    order: tuple[int, ...] = ()
+    """The factors in the order in which they cut a dimension, the outermost first, where it is another."""
+
+    @property
+    def cuts(self) -> tuple[tuple[int, Unsplit | Split, int], ...]:
+        """For each factor, in the order in which they cut: its number, the state along it, and its size."""
+        return tuple((k, *self.parts[k]) for k in self.order or range(len(self.parts)))
 
 
 State = Union[Unsplit, Split, Nested, "tuple[State, ...]"]

@@ -53,7 +53,7 @@ def _typings(
         return _of_items(op, attrs, vs, states, ws, size)
     if is_refused(op, attrs, vs):
         return ()
-    return tuple(dict.fromkeys(t for t in candidates(op, attrs, vs, states, ws, size) if t.needed == states))
+    return tuple(t for t in candidates(op, attrs, vs, states, ws, size) if t.needed == states)
 
 
 def candidates(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from distir.analysis.checking import refuse_mesh
 from distir.analysis.copies import CopyClaims, copies
 from distir.analysis.interpreter import State, interpret
 from distir.analysis.parameters import parameters
@@ -54,6 +55,8 @@ def prove(
     up. Raises ProveError where parameters or results do not belong together, or a size is not known, and StatedError
     for placements that cannot be.
     """
+    for module in (distributed, sequential):
+        refuse_mesh(module)
     found = follow(distributed, reference(sequential, sizes, pause), stated, pause).proof
     if found.proved:
         return found

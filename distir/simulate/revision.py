@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from distir.analysis import Checker, Instance
+from distir.analysis import Checker, Instance, refuse_mesh
 from distir.analysis.revision import affected
 from distir.cost import Hardware, HardwareError
 from distir.diagnostics import ProgramError
@@ -200,6 +200,7 @@ def replan(
     earlier versions. `pause` is called every few milliseconds; what it raises ends the simulation, and leaves all as
     it was.
     """
+    refuse_mesh(module)
     with paused_collection():
         changed: Set[str] = frozenset()
         if earlier is not None:

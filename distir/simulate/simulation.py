@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from distir.analysis import Checker, Instance, check_entry
+from distir.analysis import Checker, Instance, check_entry, refuse_mesh
 from distir.analysis.provenance import Provenance
 from distir.analysis.reached import reached
 from distir.cost import Hardware, HardwareError, StepCost, larger, load, show_bytes, show_seconds, step_cost
@@ -432,6 +432,7 @@ def simulate(
 
 def plan(module: Module, domain: Checker, instance: Instance, machine: Hardware) -> Simulation:
     """Simulate an instance that has been checked. Raises ProgramError."""
+    refuse_mesh(module)
     with paused_collection():
         effects = Effects(domain, machine, place(domain, instance, machine))
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distir.diagnostics.codes import syntax as codes
-from distir.ir import UNKNOWN, Param
+from distir.ir import UNKNOWN, Mesh, Param
+from distir.ir.places import MESH
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
@@ -13,7 +14,7 @@ from distir.syntax.ranges import is_range, readable_names, width
 from distir.syntax.reading import Head, evaluate
 from distir.syntax.spreading import TOO_MANY
 from distir.syntax.statements import Words
-from distir.syntax.tokens import FUNCTION, VALUE
+from distir.syntax.tokens import FUNCTION, IDENT, INT, VALUE
 
 
 def head(piece: Words, too_deep: bool, most: int) -> tuple[Head, TokenProblem | None]:
@@ -107,7 +108,22 @@ def _recovered(piece: Words, types: bool = True, ranges: bool = True) -> Head:
     else:
         if ranges or not any(map(is_range, tokens[start : start + 1])):
             params += _param(tokens[start:], kinds[start:], types)
-    return Head(name, tuple(params), None)
+    return Head(name, tuple(params), None, mesh=_mesh(tokens, kinds))
+
+
+def _mesh(tokens: list[str], kinds: tuple[str, ...]) -> Mesh:
+    """The axes that a head states, as far as they can be read: without them no type that names one is understood."""
+    at = next((i for i, token in enumerate(tokens) if token == MESH and kinds[i + 1 : i + 2] == ("(",)), len(tokens))
+    axes: dict[str, int] = {}
+    for i in range(at + 2, len(kinds)):
+        if kinds[i : i + 3] == (IDENT, "=", INT) and len(tokens[i + 2]) < _DIGITS:
+            axes.setdefault(tokens[i], max(1, int(tokens[i + 2])))
+        if kinds[i] == ")":
+            break
+    return tuple(axes.items())
+
+
+_DIGITS = 10
 
 
 def _param(tokens: list[str], kinds: tuple[str, ...], types: bool, strict: bool = False) -> list[Param]:

@@ -204,7 +204,9 @@ class _Parser:
             body.reuse(None, self.earlier.tail(start))
         end = body.read(name if is_open else None)
         return FunctionSyntax(
-            Function(head.name, head.params, tuple(body.statements), head.result_types, head.kernel, head.facts),
+            Function(
+                head.name, head.params, tuple(body.statements), head.result_types, head.kernel, head.facts, head.mesh
+            ),
             Span(start, end),
             Span(start, start + len(piece.text)),
             name,

@@ -6,10 +6,11 @@ that finds something wrong raises `Fault`, which `evaluate` places. Knows neithe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
+from distir.diagnostics.codes import placements
 from distir.diagnostics.codes import syntax as codes
 from distir.files import limits
 from distir.ir import (
@@ -21,11 +22,14 @@ from distir.ir import (
     Attributes,
     Constant,
     Literal,
+    Mesh,
     Param,
     Type,
 )
 from distir.ir.counted import Then
+from distir.ir.dims import LARGEST
 from distir.ir.facts import FACTS, NO_FACTS, PHASES, Facts
+from distir.ir.places import MESH
 from distir.syntax import constants, numbers, types
 from distir.syntax.fault import Fault, meant
 from distir.syntax.grammar import Node
@@ -100,6 +104,7 @@ class Head:
     result_types: tuple[Type, ...] | None
     kernel: bool = False
     facts: Facts = NO_FACTS
+    mesh: Mesh = ()
 
 
 def evaluate(node: Node, tokens: Sequence[str]) -> Any:
@@ -134,15 +139,41 @@ def place(fault: Fault, node: Node) -> None:
 
 def head(parts: list[Any]) -> Head:
     name, params, result_types, marked = parts
-    kernel, stated = marked or (False, NO_FACTS)
-    return Head(name[1:], params, result_types, kernel, stated)
+    return Head(name[1:], params, result_types, *(marked or ()))
 
 
-def marks(parts: list[Any]) -> tuple[bool, Facts]:
+def marks(parts: list[Any]) -> tuple[bool, Facts, Mesh]:
     kernels = [number for number, (name, value) in enumerate(parts) if name == KERNEL and value is True]
-    for number in kernels[1:]:
-        raise Fault(codes.DUPLICATE_ATTRIBUTE, f"`{KERNEL}` is given twice", "keep one of them", number)
-    return bool(kernels), _stated(parts, KERNEL if kernels else "")
+    meshes = [number for number, (_, value) in enumerate(parts) if isinstance(value, _Axes)]
+    for word, places in ((KERNEL, kernels), (MESH, meshes)):
+        for number in places[1:]:
+            raise Fault(codes.DUPLICATE_ATTRIBUTE, f"`{word}` is given twice", "keep one of them", number)
+    return bool(kernels), _stated(parts, (*kernels, *meshes)), tuple(parts[meshes[0]].value) if meshes else ()
+
+
+def mesh(parts: list[Any]) -> Keyword:
+    word, *axes = parts
+    if word != MESH:
+        near = meant(word, (MESH,)) or "a mesh is stated so: `mesh (dp = 4, tp = 2)`"
+        raise Fault(codes.BAD_FACT, f"there is no fact `{word}` with axes", near, 0)
+    for number, (name, size) in enumerate(axes, 1):
+        if name in dict(axes[: number - 1]):
+            raise Fault(
+                placements.BAD_MESH, f"two axes of the mesh are called `{name}`", "give one another name", number
+            )
+        if not 0 < size <= LARGEST:
+            hint = "an axis has one device or more"
+            raise Fault(placements.BAD_MESH, f"`{size}` is no size of the axis `{name}`", hint, number)
+    return Keyword(MESH, _Axes(axes))
+
+
+def axis_size(parts: list[Any]) -> tuple[str, int]:
+    name, size = parts
+    return name, numbers.integer([size])
+
+
+class _Axes(tuple[tuple[str, int], ...]):
+    """The axes of a mesh, which a mark states."""
 
 
 def fact(parts: list[Any]) -> Keyword:
@@ -180,11 +211,11 @@ def _end_of(value: Any, end: int) -> Any:
     return value[end] if isinstance(value, NumberRange) else value
 
 
-def _stated(keywords: Sequence[Keyword], beside: str = "") -> Facts:
-    """The facts that are stated; `beside`: a word among them that is none. Raises Fault for what is no fact."""
+def _stated(keywords: Sequence[Keyword], beside: Container[int] = ()) -> Facts:
+    """The facts that are stated; `beside`: the numbers of marks that are none. Raises Fault for what is no fact."""
     found: dict[str, Any] = {}
     for number, (name, value) in enumerate(keywords):
-        if name == beside:
+        if number in beside:
             continue
         fact, stated = ("phase", name) if name in PHASES and value is True else (name, value)
         if fact in found:
@@ -417,6 +448,8 @@ def _checked(value: Constant, child: int) -> Constant:
 RULES: dict[str, Callable[[list[Any]], Any]] = {
     "head": head,
     "marks": marks,
+    "mesh": mesh,
+    "axis_size": axis_size,
     "fact": fact,
     "facts": facts,
     "parameter": lambda parts: _Value(parts[0][1:]),

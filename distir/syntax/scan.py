@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from distir.files import limits
+from distir.ir.places import MESH
 
 Comments = list[tuple[int, int]]
 """The spans of comments: their starts and ends."""
@@ -29,6 +30,7 @@ _BLOCK = re.compile(r"repeat[ \t\f]+-?[0-9]+[ \t\f]+times\b")
 _FUNC = re.compile(r"[ \t\f]*func\b")
 _CLOSES = re.compile(r"\s*\}")
 _LINE_END = re.compile(r"[ \t\f]*(?://[^\n]*)?\n")
+_MESH = re.compile(rf"{MESH}[ \t\f]*\(")
 _NOT_NEWLINE = re.compile(r"[^\n]")
 
 _OPENING, _CLOSING = frozenset("[({"), frozenset("])}")
@@ -142,7 +144,7 @@ def _goes_on(text: str, newline: int) -> int:
     """The position where a head that could end here continues in a later line; else `newline`."""
     after = skip(text, newline, [])
     goes_on = text.startswith(("(", "->", "{"), after) or text[newline - 80 : newline].rstrip().endswith("->")
-    return after if goes_on else newline
+    return after if goes_on or _MESH.match(text, after) else newline
 
 
 def blanked(text: str, start: int, end: int, comments: Comments) -> str:

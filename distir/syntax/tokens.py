@@ -36,9 +36,10 @@ REPEAT_WORD = "repeat"
 """What begins statements that are done several times. Not reserved either."""
 THEN_WORD = "then"
 """What stands between an operand for the first call and the result that later ones are given. Not reserved either."""
-PUNCTUATION = frozenset(["->", "??", *"{}()[],:=?+-*/<>"])
+PUNCTUATION = frozenset(["->", "??", *"{}()[],:=?+-*/<>@"])
 
-VALUE, FUNCTION, IDENT, ON, TIMES, THEN, REPEAT = "VALUE", "FUNCTION", "IDENT", "ON", "TIMES", "THEN", "REPEAT"
+VALUE, FUNCTION, AXIS, IDENT = "VALUE", "FUNCTION", "AXIS", "IDENT"
+ON, TIMES, THEN, REPEAT = "ON", "TIMES", "THEN", "REPEAT"
 INT, FLOAT, RANGE, STRING, LARGE_LIST = "INT", "FLOAT", "RANGE", "STRING", "LARGE_LIST"
 ELLIPSIS, BAD, END = "...", "BAD", "END"
 
@@ -69,6 +70,9 @@ def kinds(tokens: Collection[str]) -> tuple[str, ...]:
     found = tuple(map(_kinds.__getitem__, tokens))
     if found[1:2] in ((INT,), ("-",)) and next(iter(tokens)) == REPEAT_WORD:
         found = (REPEAT, *found[1:])
+    if FUNCTION in found:
+        pairs = zip(found, (END, *found), strict=False)
+        found = tuple(AXIS if kind == FUNCTION and before in _DIMENSION_ENDS else kind for kind, before in pairs)
     for word, (kind, behind) in _WORDS_BEHIND.items():
         if word in tokens:
             before = (END, *found)
@@ -77,6 +81,9 @@ def kinds(tokens: Collection[str]) -> tuple[str, ...]:
             )
     return found
 
+
+_DIMENSION_ENDS = frozenset({INT, IDENT, "?", ")"})
+"""What an axis of a mesh follows; behind anything else `@name` is a function."""
 
 _WORDS_BEHIND = {
     TIMES_WORD: (TIMES, frozenset({INT})),
@@ -141,13 +148,14 @@ _GROUPS: tuple[tuple[frozenset[str], frozenset[str], tuple[str, ...]], ...] = (
     (frozenset({THEN}), frozenset({THEN}), ()),
     (frozenset({REPEAT}), frozenset({REPEAT}), ()),
     (frozenset({RANGE}), frozenset({RANGE}), ()),
-    (frozenset({"+", ","}), frozenset({"+", "-", "*", "/"}), ()),
+    (frozenset({"+", ","}), frozenset({"+", "-", "*", "/", AXIS, "@"}), ()),
 )
 """Groups of token kinds: if all of the first are expected, they and the second are reported under the third, a name."""
 
 _SINGLE = {
     VALUE: "a value's name such as `%x`",
     FUNCTION: "a function's name such as `@main`",
+    AXIS: "an axis such as `@tp`",
     IDENT: "a name",
     INT: "an integer",
     FLOAT: "a number",

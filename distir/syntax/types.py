@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
+from distir.diagnostics.codes import placements
 from distir.diagnostics.codes import syntax as codes
 from distir.files import limits
 from distir.ir import (
@@ -16,25 +19,79 @@ from distir.ir import (
     Dim,
     DimensionError,
     DType,
+    PendingAlong,
     Shape,
+    SplitAlong,
     SymbolicDim,
     TensorType,
     TupleType,
     Type,
     dims,
 )
+from distir.ir.places import PENDING, Repeated, Shared, places
 from distir.syntax.fault import Fault, meant
 from distir.syntax.numbers import INT64, integer
 
 
 def tensor(parts: list[Any]) -> TensorType:
-    dtype, shape, device, word = parts
-    if word not in (None, OFFLOADED):
-        raise Fault(codes.UNKNOWN_TYPE, f"expected `{OFFLOADED}` behind a tensor's device, found `{word}`")
-    if word and device == HOST:
-        hint = "state the device to which it belongs, as in `Tensor[Float32, (2, 3), 1, offloaded]`"
-        raise Fault(codes.UNKNOWN_TYPE, "a host value, which is on no device, cannot be offloaded", hint)
-    return TensorType(dtype, shape, device, word is not None)
+    dtype, (shape, cuts), device, *qualities = parts
+    pending = [place for found in qualities if found != OFFLOADED for place in found]
+    offloaded = OFFLOADED in qualities
+    if device == HOST and (qualities or cuts):
+        what, how = ("offloaded", ", offloaded") if offloaded else ("split over a mesh, or pending", "")
+        hint = f"state the device to which it belongs, as in `Tensor[Float32, (2, 3), 1{how}]`"
+        raise Fault(codes.UNKNOWN_TYPE, f"a host value, which is on no device, cannot be {what}", hint)
+    axes = [place.axis for place in (*cuts, *pending)]
+    for axis in axes:
+        if axes.count(axis) > 1:
+            hint = "along one axis it is split once, or pending, or the same on each device"
+            raise Fault(placements.BAD_PLACEMENT, f"a value is placed along the axis `{axis}` twice", hint)
+    return TensorType(dtype, shape, device, offloaded, places((*cuts, *pending)))
+
+
+def quality(parts: list[Any]) -> str | list[PendingAlong]:
+    """`offloaded`, or what is pending over axes."""
+    word, axes = parts
+    if axes is None and word == OFFLOADED:
+        return word
+    if axes is None or word not in PENDING:
+        hint = f"or what is pending over an axis of the mesh: {' or '.join(f'`{how} AXIS`' for how in PENDING)}"
+        raise Fault(codes.UNKNOWN_TYPE, f"expected `{OFFLOADED}` behind a tensor's device, found `{word}`", hint, 0)
+    return [PendingAlong(axis, word) for axis in axes]
+
+
+def split(parts: list[Any]) -> _SplitDim:
+    dim, *cuts = parts
+    if isinstance(cuts[0], SplitAlong):
+        return _SplitDim(dim, tuple(cuts))
+    axis, blocks = cuts
+    if not _AXIS.fullmatch(axis[1:]):
+        raise Fault(codes.UNEXPECTED, f"expected the name of an axis, found `{axis[1:]}`", child=1)
+    return _SplitDim(dim, (SplitAlong(0, axis[1:], blocks or ()),))
+
+
+def cut(parts: list[Any]) -> SplitAlong:
+    axis, blocks = parts
+    return SplitAlong(0, axis, blocks or ())
+
+
+def block_of(parts: list[Any]) -> Shared | Repeated:
+    word, size = parts
+    kind = {"whole": Shared, "each": Repeated}.get(word)
+    if kind is None:
+        raise Fault(codes.UNEXPECTED, f"expected `whole` or `each` before the size of a block, found `{word}`", child=0)
+    return kind(integer([size]))
+
+
+@dataclass(frozen=True, slots=True)
+class _SplitDim:
+    """A dimension that is split along axes of the mesh, outermost first."""
+
+    dim: Dim
+    cuts: tuple[SplitAlong, ...]
+
+
+_AXIS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def tuple_type(parts: list[Any]) -> TupleType:
@@ -77,12 +134,15 @@ def device(parts: list[Any]) -> int:
     return number
 
 
-def shape(parts: list[Any]) -> Shape:
-    for number, dim in enumerate(parts):
-        if isinstance(dim, int) and dim < 0:
+def shape(parts: list[Any]) -> tuple[Shape, list[SplitAlong]]:
+    """The dimensions, and where they are split."""
+    split = [part if isinstance(part, _SplitDim) else _SplitDim(part, ()) for part in parts]
+    for number, own in enumerate(split):
+        if isinstance(own.dim, int) and own.dim < 0:
             hint = "write `?` for a dimension that is not known"
-            raise Fault(codes.BAD_DIMENSION, f"a dimension cannot be negative, found `{dim}`", hint, number)
-    return tuple(parts)
+            raise Fault(codes.BAD_DIMENSION, f"a dimension cannot be negative, found `{own.dim}`", hint, number)
+    cuts = [replace(cut, dim=number) for number, own in enumerate(split) for cut in own.cuts]
+    return tuple(own.dim for own in split), cuts
 
 
 def total(parts: list[Any]) -> Dim:
@@ -169,7 +229,13 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "host_device": lambda _: HOST,
     "any_device": _nothing,
     "shape": shape,
-    "unknown_shape": _nothing,
+    "unknown_shape": lambda _: (None, ()),
+    "quality": quality,
+    "over": tuple,
+    "split": split,
+    "cut": cut,
+    "blocks": tuple,
+    "block_of": block_of,
     "sum": total,
     "sum_sign": lambda parts: parts[0],
     "times": times,

@@ -40,6 +40,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar, overload
 
+from distir.analysis import refuse_mesh
 from distir.cost.units import parse_bytes
 from distir.diagnostics import Diagnostic, ProgramError, Span
 from distir.diagnostics.codes import transforms as codes
@@ -204,7 +205,8 @@ class Application:
         return made
 
     def _refuse_late(self, module: Module) -> None:
-        """Raises ProgramError, DIR605, where the program has a property that the step comes before."""
+        """Raises ProgramError, DIR605, where the program has a property that the step comes before, or a mesh."""
+        refuse_mesh(module)
         for found in self.step.given(self.step.before, self.value):
             if evidence := found.evidence(module):
                 site, shown = evidence

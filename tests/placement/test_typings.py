@@ -30,7 +30,7 @@ from distir.placement.typings import typings
 from distir.syntax import parse_example
 from distir.transform.sharding.decide import Exchanged, NoRule, NotExchanged, decide
 
-NOT_ON_A_MESH = ("group", "communication")
+NOT_ON_A_MESH = ("group", "communication", "mesh")
 """Families of ops that name devices: on a mesh their place is taken by collectives along an axis."""
 
 OURS = {

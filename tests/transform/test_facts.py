@@ -81,7 +81,7 @@ def not_there(module):
 def of_no_parameter(module):
     """The updates, gathered weights and gradients, however they are called, of which no parameter is known.
 
-    The half of a backward pass that computes gradients of weights alone does not take these, so not all are known there.
+    The half of a backward pass that computes gradients of weights alone does not take these: there not all are known.
     """
     entry, kinds = module.entry(), ValueKinds(module, module.entry())
     provenance, found, seen = Provenance(module, entry), [], set()

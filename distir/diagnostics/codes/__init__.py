@@ -5,6 +5,7 @@ from distir.diagnostics.codes import (
     lints,
     lowering,
     names,
+    placements,
     proofs,
     settings,
     simulation,
@@ -13,4 +14,16 @@ from distir.diagnostics.codes import (
     types,
 )
 
-__all__ = ["devices", "lints", "lowering", "names", "proofs", "settings", "simulation", "syntax", "transforms", "types"]
+__all__ = [
+    "devices",
+    "lints",
+    "lowering",
+    "names",
+    "placements",
+    "proofs",
+    "settings",
+    "simulation",
+    "syntax",
+    "transforms",
+    "types",
+]

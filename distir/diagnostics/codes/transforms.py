@@ -366,3 +366,21 @@ An op cannot be written out as others.
 heads must be known.
 """,
 )
+
+ON_A_MESH = code(
+    "DIR691",
+    "program-on-a-mesh",
+    """
+This takes a program of single devices, or of one, and was given one whose devices each represent a mesh of several.
+
+```dir
+func @main(%x: Tensor[Float32, (8@dp, 4), 1]) mesh (dp = 2) {
+  %y = Relu(%x)
+  return %y
+}
+```
+
+`distir erase` gives the sequential program, which steps as `grad` take; `distir expand` the program of every device, as
+`distir simulate`, `run`, `lower` and `prove` make it themselves.
+""",
+)

@@ -10,7 +10,7 @@ from itertools import islice
 from distir.analysis.repairs import Mistake, castings, mistake_of, sendings
 from distir.cost.larger import ENOUGH
 from distir.diagnostics import Diagnostic, Span
-from distir.diagnostics.codes import lints
+from distir.diagnostics.codes import lints, placements
 from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, LocatedFinding, found_at, lines_of, renamed_in
 from distir.ide.document import Document
 from distir.ide.edits import Edit, before_statement, rewritten, whole_line
@@ -26,6 +26,8 @@ from distir.ir import (
     operands,
 )
 from distir.ir.builder import namer
+from distir.ops import canonical
+from distir.syntax import parse_example
 from distir.syntax.tokens import NAME
 from distir.transform.dead_code import live
 
@@ -46,6 +48,7 @@ def quick_fixes(document: Document, span: Span) -> list[Action]:
         if (mistake := mistake_of(document.program.analysis.domain, found.diagnostic)) is not None:
             actions += _sends(document, found, mistake)
             actions += _casts(document, found, mistake)
+        actions += _collectives(document, found)
         if found.diagnostic.code is lints.UNUSED_VALUE:
             actions += _unused(document, found)
         if found.diagnostic.code is lints.IDLE_STREAM:
@@ -122,6 +125,30 @@ def _casts(document: Document, found: LocatedFinding, mistake: Mistake) -> Itera
         edits += before_statement(document.program.syntax, written, found.site.index, [made])
         title = f"cast `%{way.name}` to {way.dtype}"
         yield Action(title, QUICK_FIX, tuple(edits), (found.located,), preferred=number == 0)
+
+
+# ---- collectives over axes of a mesh
+
+
+_INSERT = re.compile(rf"insert `([^`]+)` for `%({NAME})`")
+_SUFFIXES = {"AllReduce": "sum", "AllGather": "whole", "Share": "share"}
+
+
+def _collectives(document: Document, found: LocatedFinding) -> Iterator[Action]:
+    """Insert the collective that a finding's help names, before the statement that needs it."""
+    meant = _INSERT.fullmatch(found.diagnostic.help or "")
+    if found.diagnostic.code not in (placements.NOT_PARTS, placements.PENDING_END) or meant is None:
+        return
+    syntax = document.program.syntax
+    written, index = syntax.by_name.get(found.site.function), found.site.index
+    if written is None or index is None:
+        return
+    said, name = meant.groups()
+    _, made = parse_example(f"%made = {said}(%{name})", canonical)
+    fresh = namer(written.function).fresh(f"{name}_{_SUFFIXES.get(made.op, 'part')}")
+    edits = renamed_in(document, written, index, name, fresh)
+    edits += before_statement(syntax, written, index, [replace(made, results=(fresh,))])
+    yield Action(f"insert `{said}` for `%{name}`", QUICK_FIX, tuple(edits), (found.located,), preferred=True)
 
 
 # ---- names

@@ -11,7 +11,7 @@ from distir.placement.along import WHOLE, Nested, Split, State, is_nested, neste
 from distir.placement.part_types import part_of
 from distir.placement.rule import Typing
 from distir.transform.sharding.decide import Exchanged, NoRule, decide, made_in_parts
-from distir.transform.sharding.items import Each
+from distir.transform.sharding.items import Each, Item
 from distir.transform.sharding.rewrite import Rewriting, rewritten
 
 
@@ -23,6 +23,8 @@ class Decisions:
     operands: tuple[tuple[Value, ...], ...]
     results: tuple[tuple[Value, ...], ...]
     factors: tuple[int, ...]
+    order: tuple[int, ...] = ()
+    """The factors in the order in which they cut operands and results, where it is another."""
 
     @property
     def needed(self) -> tuple[State, ...]:
@@ -44,7 +46,7 @@ def decide_along(
     split along the others.
     """
     found = _decide_along(op, attrs, vs, states, ws, factors)
-    if not any(map(_is_parted, found.each)):
+    if not any(typing.parted for typing in found.each):
         return found
     apart = [isinstance(s, Split) and is_nested(need) for s, need in zip(states, found.needed, strict=True)]
     if not any(apart):
@@ -78,26 +80,42 @@ def write_along(
 ) -> None:
     """Append the statement as it was decided for each factor. Raises NoRule where it would become others for two."""
     args = [body.placed(arg, need) for arg, need in zip(statement.args, decisions.needed, strict=True)]
-    split = [k for k, decision in enumerate(decisions.each) if decision.letter is not None]
-    split.sort(key=lambda k: _is_parted(decisions.each[k]))
-    own, first = replace(statement, args=tuple(args), claims=()), len(body.items)
-    for k in split:
-        if len(body.items) > first:
-            *others, last = body.items[first:]
-            if others or not isinstance(last, Each) or not isinstance(last.statement, Apply):
-                raise NoRule
-            own = last.statement
-            del body.items[first:]
-        with body.along(k):
-            rewritten(body, own, list(own.args), decisions.operands[k], decisions.results[k], decisions.each[k])
-    if not split:
-        body.items.append(Each(own))
+    written_along(body, replace(statement, args=tuple(args), claims=()), decisions)
     for name, w, state in zip(statement.results, ws, decisions.given, strict=True):
         body.define(name, w, state)
 
 
-def _is_parted(decision: Typing) -> bool:
-    return decision.layout is not None and decision.letter in decision.layout.parted
+def written_along(body: Rewriting, own: Apply, decisions: Decisions) -> None:
+    """Append a statement whose operands are placed as it needs them. Raises NoRule as `write_along` does.
+
+    What follows the op itself, as a division of its mean, follows what it becomes for the next factor.
+    """
+    split = [k for k in decisions.order or range(len(decisions.each)) if decisions.each[k].letter is not None]
+    split.sort(key=lambda k: decisions.each[k].parted)
+    first, behind = len(body.items), list[Item]()
+    for number, k in enumerate(split):
+        if number:
+            at = next((n for n, item in _last_first(body.items, first) if _is_of(item, own.op)), None)
+            if at is None:
+                raise NoRule
+            itself, *after = body.items[at:]
+            assert isinstance(itself, Each)
+            assert isinstance(itself.statement, Apply)
+            own, behind = itself.statement, [*after, *behind]
+            del body.items[at:]
+        with body.along(k):
+            rewritten(body, own, list(own.args), decisions.operands[k], decisions.results[k], decisions.each[k])
+    body.items += behind
+    if not split:
+        body.items.append(Each(own))
+
+
+def _last_first(items: Sequence[Item], first: int) -> list[tuple[int, Item]]:
+    return [*enumerate(items)][first:][::-1]
+
+
+def _is_of(item: Item, op: str) -> bool:
+    return isinstance(item, Each) and isinstance(item.statement, Apply) and item.statement.op == op
 
 
 def write_in_parts_along(

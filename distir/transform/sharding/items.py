@@ -28,7 +28,7 @@ from distir.ir import (
 )
 from distir.ir import operands as operands_of
 from distir.ir.builder import FunctionBuilder
-from distir.ir.rewrite import state_since, stating
+from distir.ir.rewrite import on_stream, state_since, stating
 from distir.ops.group import GROUPED, GroupConstant, GroupParts, represented
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device, on_devices
 
@@ -51,6 +51,7 @@ class Collective:
     along: int | None = None
     """The factor of the mesh axis along which these are; None: all of its devices."""
     facts: Facts = NO_FACTS
+    stream: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,8 @@ class Expansion:
         self._write(item)
         if not isinstance(item, Each):
             state_since(self.body, start, self.facts(item.facts))
+        if isinstance(item, Collective) and item.stream:
+            self.body[start:] = on_stream(item.stream, self.body[start:])
 
     def _write(self, item: Item) -> None:
         match item:

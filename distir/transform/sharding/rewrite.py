@@ -70,7 +70,7 @@ def rewritten(
         args[decision.lessened] = body.lessened(args[decision.lessened], state)
     mean = letter in layout.averaged
     if mean and layout.scaled is not None:
-        args[layout.scaled] = _scaled(body, args[layout.scaled])
+        args[layout.scaled] = share_of(body, args[layout.scaled])
     if layout.stated is not None:
         args[layout.stated] = _stated(body, statement, vs, layout.stated, type_of(ws[0]), decision)
     if letter in layout.located:
@@ -201,7 +201,7 @@ def _located(body: Rewriting, args: list[Arg], vs: Sequence[Value], decision: Ty
     args[layout.start] = own if before == DISCARD else body.new("start", "Add", (before, own), UNKNOWN, WHOLE)
 
 
-def _scaled(body: Rewriting, arg: Arg) -> Arg:
+def share_of(body: Rewriting, arg: Arg) -> Arg:
     """An operand divided by the number of devices."""
     if isinstance(arg, Literal) and isinstance(arg.value, (int, float)):
         return Literal(arg.value / body.size)

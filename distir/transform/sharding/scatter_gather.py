@@ -122,11 +122,7 @@ def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, m
             )
         ]
     if isinstance(state, Nested):
-        cut = _cut_along(f, hint, arg, state, mesh)
-        if mesh.representative:
-            return [f.apply("Identity", cut[0], results=parts)[0]]
-        every = f.apply("Concat", *cut, results=(f"{hint}_every",), axis=0)[0]
-        return [*f.apply("MPIScatter", every, results=parts, devices=devices, axis=0)]
+        return _spread_along(f, hint, arg, devices, state, mesh)
     assert isinstance(state, Split)
     if not state.blocks:
         return _scattered(f, hint, arg, parts, devices, state.axis, mesh)
@@ -173,7 +169,7 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
         joined = [_join(f, f"{hint}_{k}", row, t, s, mesh) for k, (row, t, s) in enumerate(rows)]
         return f.apply("MakeTuple", *joined, results=(hint,))[0]
     if isinstance(state, Nested):
-        return _join_along(f, hint, parts, root, state, mesh)
+        return _join_along(f, hint, parts, mesh.group(_device(type, mesh)), state, mesh)
     assert isinstance(state, Split)
     if not state.blocks:
         return _gathered(f, hint, parts, root, state.axis, mesh)
@@ -196,71 +192,83 @@ def _gathered(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, ax
     return str(_ordered(f, hint, every, axis, [order.index(part) for part in range(len(order))]))
 
 
-def _cut_along(f: FunctionBuilder, hint: str, arg: Arg, state: Nested, mesh: Mesh) -> list[Arg]:
-    """Write the parts of all ranks of a value on the first device; where one represents all, its own."""
-    found = [arg]
-    for k, (own, size) in enumerate(state.parts):
-        if not isinstance(own, Split):
-            found = [part for part in found for _ in range(1 if mesh.representative else size)]
-            continue
-        stride = {"stride": mesh.run * mesh.inner(k)} if mesh.representative else {}
-        cut: list[Arg] = []
-        for part in found:
-            blocks = _blocks(f, hint, part, own, 1) if own.blocks else (part,)
-            rows: list[Sequence[Arg]] = []
-            for block, of in zip(blocks, own.blocks or (None,), strict=True):
-                names = tuple(f"{hint}_part" for _ in range(size))
-                whole = isinstance(of, Shared)
-                rows.append(
-                    (block,) * size
-                    if whole
-                    else f.apply("Split", block, results=names, axis=own.axis, num_outputs=size, **stride)
-                )
-            columns = [*zip(*rows, strict=True)][: 1 if mesh.representative else size]
-            cut += [
-                c[0] if len(c) == 1 else f.apply("Concat", *c, results=(f"{hint}_own",), axis=own.axis)[0]
-                for c in columns
-            ]
-        found = cut
-    return found
+def _spread_along(
+    f: FunctionBuilder, hint: str, arg: Arg, devices: Sequence[int], state: Nested, mesh: Mesh
+) -> list[Arg]:
+    """Write one value for each device, from a value on the first one: along one factor after the other."""
+    held: dict[int, Arg] = {0: arg}
+    for k, own, size in state.cuts:
+        ranks = {rank: _ranks_along(rank, k, 1 if mesh.representative else size, mesh) for rank in held}
+        spread = {
+            rank: _spread_of(f, hint, held[rank], own, size, [devices[to] for to in along], k, mesh)
+            for rank, along in ranks.items()
+        }
+        held = {to: part for rank, along in ranks.items() for to, part in zip(along, spread[rank], strict=True)}
+    return [held[rank] for rank in sorted(held)]
 
 
-def _join_along(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, state: Nested, mesh: Mesh) -> str:
-    """Write the value of which the devices hold parts, on the first of them."""
-    found: list[Arg] = [*parts]
-    if not mesh.representative:  # of copies, the first
-        found = [parts[rank] for rank in _firsts(state)]
-        every = f.apply("MPIGather", *found, results=(f"{hint}_every",), root=root, axis=0)[0]
-        found = [*f.apply("Split", every, results=(f"{hint}_own",) * len(found), axis=0, num_outputs=len(found))]
-    for k, (own, size) in reversed([*enumerate(state.parts)]):
-        if not isinstance(own, Split):
-            continue
-        runs = [found[n : n + size] for n in range(0, len(found), size)] if not mesh.representative else [found]
-        joined: list[Arg] = []
-        for run in runs:
-            columns = [_blocks(f, hint, part, own, size) if own.blocks else (part,) for part in run]
-            blocks: list[Arg] = []
-            for *row, of in zip(*columns, own.blocks or (None,), strict=True):
-                if isinstance(of, Shared):
-                    blocks.append(row[0])
-                elif mesh.representative:
-                    group = {"size": size, "stride": mesh.run * mesh.inner(k), "axis": own.axis}
-                    blocks += f.apply(GROUPED["MPIAllgather"].name, *row, results=(f"{hint}_block",), **group)
-                else:
-                    blocks += f.apply("Concat", *row, results=(f"{hint}_block",), axis=own.axis)
-            joined += (
-                blocks if len(blocks) == 1 else f.apply("Concat", *blocks, results=(f"{hint}_whole",), axis=own.axis)
+def _ranks_along(rank: int, factor: int, size: int, mesh: Mesh) -> range:
+    """The ranks along a factor, from the first of them."""
+    return range(rank, rank + size * mesh.inner(factor), mesh.inner(factor))
+
+
+def _spread_of(
+    f: FunctionBuilder, hint: str, arg: Arg, own: State, size: int, devices: Sequence[int], k: int, mesh: Mesh
+) -> Sequence[Arg]:
+    """Write a part or a copy of a value for each device along a factor, of which the first has the value."""
+    if size == 1:
+        return [arg]
+    names = tuple(f"{hint}_part" for _ in devices)
+    if not isinstance(own, Split):
+        return [arg] if mesh.representative else f.apply("MPIBroadcast", arg, results=names, devices=tuple(devices))
+    rows: list[Sequence[Arg]] = []
+    for block, of in zip(_blocks(f, hint, arg, own, 1) if own.blocks else (arg,), own.blocks or (None,), strict=True):
+        if isinstance(of, Shared):
+            rows.append(_spread_of(f, hint, block, WHOLE, size, devices, k, mesh))
+        elif mesh.representative:
+            cut = {"axis": own.axis, "num_outputs": size, "stride": mesh.run * mesh.inner(k)}
+            rows.append(f.apply("Split", block, results=(*names, *(DISCARD,) * (size - 1)), **cut)[:1])
+        else:
+            rows.append(f.apply("MPIScatter", block, results=names, devices=tuple(devices), axis=own.axis))
+    if len(rows) == 1:
+        return rows[0]
+    return [f.apply("Concat", *row, results=names[:1], axis=own.axis)[0] for row in zip(*rows, strict=True)]
+
+
+def _join_along(
+    f: FunctionBuilder, hint: str, parts: Sequence[str], devices: Sequence[int], state: Nested, mesh: Mesh
+) -> Arg:
+    """Write the value of which the devices hold parts, on the first of them: along one factor after the other."""
+    held: dict[int, Arg] = dict(enumerate(parts))
+    for k, own, size in reversed(state.cuts):
+        count = 1 if mesh.representative else size
+        firsts = [rank for rank in held if mesh.coordinate(rank, k) == 0]
+        held = {
+            rank: _joined(
+                f, hint, [held[r] for r in _ranks_along(rank, k, count, mesh)], own, size, devices[rank], k, mesh
             )
-        found = joined
-    return str(found[0])
+            for rank in firsts
+        }
+    return held[0]
 
 
-def _firsts(state: Nested) -> list[int]:
-    """The ranks that have the parts of a value, without those that have copies of these."""
-    found = [0]
-    for own, size in state.parts:
-        found = [rank * size + k for rank in found for k in range(size if isinstance(own, Split) else 1)]
-    return found
+def _joined(
+    f: FunctionBuilder, hint: str, parts: Sequence[Arg], own: State, size: int, root: int, k: int, mesh: Mesh
+) -> Arg:
+    """Write the value of which devices along a factor hold parts or copies, on the first of them."""
+    if not isinstance(own, Split) or size == 1:
+        return parts[0]
+    columns = [_blocks(f, hint, part, own, size) if own.blocks else (part,) for part in parts]
+    blocks: list[Arg] = []
+    for *row, of in zip(*columns, own.blocks or (None,), strict=True):
+        if isinstance(of, Shared):
+            blocks.append(row[0])
+        elif mesh.representative:
+            group = {"size": size, "stride": mesh.run * mesh.inner(k), "axis": own.axis}
+            blocks += f.apply(GROUPED["MPIAllgather"].name, *row, results=(f"{hint}_block",), **group)
+        else:
+            blocks += f.apply("MPIGather", *row, results=(f"{hint}_block",), root=root, axis=own.axis)
+    return blocks[0] if len(blocks) == 1 else f.apply("Concat", *blocks, results=(f"{hint}_whole",), axis=own.axis)[0]
 
 
 def _ordered(f: FunctionBuilder, hint: str, arg: Arg, axis: int, parts: Sequence[int]) -> Arg:

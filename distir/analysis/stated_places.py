@@ -1,0 +1,95 @@
+"""Whether values can be placed on a mesh as their types state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from distir.diagnostics import Code
+from distir.diagnostics.codes import placements as codes
+from distir.diagnostics.spelling import nearest
+from distir.ir import Dim, Mesh, Part, PendingAlong, SplitAlong, TensorType, TupleType, Type, dims
+from distir.ir.places import Repeated, Shared, cuts_of, show_mesh
+from distir.ops import Reject
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """Why a value cannot be placed so, and what helps."""
+
+    message: str
+    help: str | None = None
+    code: Code = codes.BAD_PLACEMENT
+
+
+def refuse(type: Type, mesh: Mesh, part: Part) -> None:
+    """Raises Reject where a type that is stated places values as the mesh does not allow."""
+    wrong = complaint(type, mesh)
+    if wrong is not None:
+        raise Reject(wrong.code, f"`{type}`: {wrong.message}", part, help=wrong.help)
+
+
+@lru_cache(maxsize=1 << 12)
+def complaint(type: Type, mesh: Mesh) -> Complaint | None:
+    """Why values of a type cannot be placed so on a mesh; None if they can."""
+    if isinstance(type, TupleType):
+        return next((found for item in type.items if (found := complaint(item, mesh))), None)
+    if not isinstance(type, TensorType) or not type.places:
+        return None
+    sizes = dict(mesh)
+    for place in type.places:
+        if place.axis not in sizes:
+            return unknown_axis(place.axis, mesh)
+    pending = {place.how for place in type.places if isinstance(place, PendingAlong)}
+    if len(pending) > 1:
+        return Complaint("a value is not a pending sum and a pending maximum at once", "end one of them first")
+    for dim, size in enumerate(type.shape or ()):
+        found = _uneven(dim, size, cuts_of(type.places, dim), sizes)
+        if found is not None:
+            return found
+    return None
+
+
+def unknown_axis(axis: str, mesh: Mesh) -> Complaint:
+    """That the mesh has no such axis."""
+    if not mesh:
+        hint = "state it behind the head of a function: `mesh (dp = 4, tp = 2)`"
+        return Complaint(f"there is no axis `{axis}`, as there is no mesh", hint, codes.UNKNOWN_AXIS)
+    near = nearest(axis, dict(mesh))
+    hint = f"did you mean `{near}`?" if near else f"the mesh is `{show_mesh(mesh)}`"
+    return Complaint(f"the mesh has no axis `{axis}`", hint, codes.UNKNOWN_AXIS)
+
+
+def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str, int]) -> Complaint | None:
+    """What is wrong with how a dimension is split."""
+    if not cuts:
+        return None
+    blocked = [cut for cut in cuts if cut.blocks]
+    if blocked and len(cuts) > 1:
+        hint = "gather along one of them first"
+        return Complaint(f"dimension {dim} is split in blocks along `{blocked[0].axis}`, and along another axis", hint)
+    devices = math.prod(sizes[cut.axis] for cut in cuts)
+    over = " × ".join(f"{cut.axis} = {sizes[cut.axis]}" for cut in cuts)
+    blocks = blocked[0].blocks if blocked else (size,)
+    repeated = any(isinstance(b, Repeated) for b in blocks)
+    total = dims.total(b.size if isinstance(b, (Shared, Repeated)) else b for b in blocks)
+    if isinstance(total, int) and isinstance(size, int) and (size % total if repeated else size != total):
+        hint = "state the size of each block, as `[8, 8, whole 4]`"
+        return Complaint(f"blocks of {total} in all do not make up dimension {dim}, which is {size}", hint)
+    for each in (b.size if isinstance(b, Repeated) else b for b in blocks if not isinstance(b, Shared)):
+        if isinstance(each, int) and each % devices:
+            what = f"dimension {dim}, which is {each}," if not blocked else f"a block of {each} in dimension {dim}"
+            return Complaint(f"{what} does not split over {devices} devices ({over})", _dividing(each, devices))
+    return None
+
+
+def _dividing(size: int, devices: int) -> str:
+    """The numbers of devices that would do."""
+    found = [n for n in range(1, min(size, 4 * devices) + 1) if size % n == 0][-4:]
+    return (
+        f"{', '.join(map(str, found[:-1]))}{' or ' if found[:-1] else ''}{found[-1]} would do"
+        if found
+        else "leave it whole"
+    )

@@ -1,0 +1,133 @@
+"""Where the parts of a value are: its placement over the axes of a mesh, as its type states it.
+
+A mesh has named axes, the outermost first: `mesh (dp = 4, tp = 2)` is 8 devices, of which the first two are neighbours
+along `tp`. Along an axis a value is split, a sum or a maximum that is pending, or, where nothing is said, whole: the
+same on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from distir.ir import dims
+from distir.ir.dims import Dim, SymbolicDim
+
+Mesh = tuple[tuple[str, int], ...]
+"""The axes of a mesh and their sizes, outermost first; empty where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A replicated block, next to others that are split."""
+
+    size: int
+
+    def __str__(self) -> str:
+        return f"whole {self.size}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Blocks of one size that fill the dimension."""
+
+    size: int
+
+    def __str__(self) -> str:
+        return f"each {self.size}"
+
+
+Block = Dim | Shared | Repeated
+
+Blocks = tuple[Block, ...]
+"""The sizes of the blocks that a dimension is concatenated from or will be cut into. Each block is split by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitAlong:
+    """A dimension that is split along an axis, into equal parts; with `blocks`, each block by itself."""
+
+    dim: int
+    axis: str
+    blocks: Blocks = ()
+
+    def __str__(self) -> str:
+        blocks = ", ".join(dims.show(b) if b is None or isinstance(b, int) else str(b) for b in self.blocks)
+        return f"{self.axis}[{blocks}]" if blocks else self.axis
+
+
+PENDING: Final = ("sum", "max")
+"""The words in a type that say what a value is of those that the devices have."""
+
+NOUNS: Final[Mapping[str, str]] = {"sum": "sum", "max": "maximum"}
+"""What messages call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAlong:
+    """A value that is the sum, or the elementwise maximum, over an axis, of what the devices have."""
+
+    axis: str
+    how: str = "sum"
+
+    def __str__(self) -> str:
+        return f"{self.how} {self.axis}"
+
+
+Place = SplitAlong | PendingAlong
+
+Places = tuple[Place, ...]
+"""A placement, one entry for each axis along which a value is not whole: the cuts of each dimension, outermost first,
+then what is pending, in the order of `PENDING` and of names."""
+
+
+def places(found: Iterable[Place]) -> Places:
+    """A placement of these entries: of cuts of one dimension, the outermost first."""
+    found = list(found)
+    cuts = sorted((p for p in found if isinstance(p, SplitAlong)), key=lambda cut: cut.dim)
+    pending = sorted((p for p in found if isinstance(p, PendingAlong)), key=lambda p: (PENDING.index(p.how), p.axis))
+    return (*cuts, *pending)
+
+
+def along(placed: Places, axis: str) -> Place | None:
+    """The entry for an axis; None where the value is whole along it."""
+    return next((place for place in placed if place.axis == axis), None)
+
+
+def without(placed: Places, axis: str) -> Places:
+    """The placement of a value that is whole along an axis."""
+    return tuple(place for place in placed if place.axis != axis)
+
+
+def cuts_of(placed: Places, dim: int) -> list[SplitAlong]:
+    """The cuts of a dimension, outermost first."""
+    return [place for place in placed if isinstance(place, SplitAlong) and place.dim == dim]
+
+
+def show_dim(dim: Dim, cuts: list[SplitAlong]) -> str:
+    """A dimension as it is written: `4096@tp`, `(B+1)@(dp, tp)`."""
+    shown = dims.show(dim)
+    if not cuts:
+        return shown
+    if isinstance(dim, SymbolicDim) and len(dim.terms) > 1 and dim.denominator == 1:
+        shown = f"({shown})"
+    over = ", ".join(map(str, cuts))
+    return f"{shown}@{over}" if len(cuts) == 1 else f"{shown}@({over})"
+
+
+def show_pending(placed: Places) -> Iterator[str]:
+    """What is pending, as it is written: `sum tp`, `sum (dp, tp)`."""
+    for how in PENDING:
+        axes = [place.axis for place in placed if isinstance(place, PendingAlong) and place.how == how]
+        if axes:
+            yield f"{how} {axes[0]}" if len(axes) == 1 else f"{how} ({', '.join(axes)})"
+
+
+def show_mesh(mesh: Mesh) -> str:
+    """A mesh as it is written behind a function's head: `mesh (dp = 4, tp = 2)`."""
+    return f"{MESH} ({', '.join(f'{axis} = {size}' for axis, size in mesh)})"
+
+
+MESH: Final = "mesh"
+"""The word that states a mesh, behind a function's head."""

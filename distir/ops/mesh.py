@@ -1,0 +1,176 @@
+"""Collectives over an axis of the mesh: ops of programs whose types say where the parts of values are.
+
+Each changes the placement of a value and not the value: as part of the sequential program each is its operand. What
+placement it takes and gives along its axis is `AxisCollective`, which the checker reads; `distir expand` writes the
+collectives of devices that they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from distir.ir.places import PENDING
+from distir.ops.core import Op, op
+from distir.ops.host import Operand
+from distir.ops.numeric import Array
+from distir.ops.unify import Reject, normal_axis
+
+if TYPE_CHECKING:
+    from distir.ops.pieces import Piece, Pieces
+
+BEFORE_PLACEMENT = "it changes where a value is: differentiate the sequential program, which `distir erase` gives"
+"""Why the ops of this family have no gradient."""
+
+
+@op(
+    "Tensor[t:number, s, d] -> Tensor[t, s, d]",
+    view=True,
+    leafwise=True,
+    foldable=False,
+    linear="jointly",
+    non_differentiable=BEFORE_PLACEMENT,
+)
+def AllReduce(x: Array, *, axis: str, op: str = "sum") -> Array:
+    """A value that is a pending sum along an axis of the mesh, added up: the same on every device.
+
+    With `op = "max"` one that is a pending maximum.
+
+    %y = AllReduce[axis = "tp"](%x: Tensor[Float32, (2, 3), 1, sum tp])
+    """
+    return x
+
+
+@op(
+    "Tensor[t, (*a, n@dim, *b), d] -> Tensor[t, (*a, n, *b), d]",
+    view=True,
+    leafwise=True,
+    foldable=False,
+    linear="jointly",
+    non_differentiable=BEFORE_PLACEMENT,
+)
+def AllGather(x: Array, *, axis: str, dim: int = 0) -> Array:
+    """A value whose dimension `dim` is split along an axis of the mesh, whole along it on every device.
+
+    Of several axes that split the dimension, the innermost is gathered first.
+
+    %y = AllGather[axis = "tp", dim = 0](%x: Tensor[Float32, (4@tp, 3), 1])
+    """
+    return x
+
+
+@op(
+    "Tensor[t:number, (*a, n@dim, *b), d] -> Tensor[t, (*a, n, *b), d]",
+    view=True,
+    leafwise=True,
+    foldable=False,
+    linear="jointly",
+    non_differentiable=BEFORE_PLACEMENT,
+)
+def ReduceScatter(x: Array, *, axis: str, dim: int = 0) -> Array:
+    """A value that is a pending sum along an axis of the mesh, added up and split along it in dimension `dim`.
+
+    %y = ReduceScatter[axis = "tp", dim = 0](%x: Tensor[Float32, (4, 3), 1, sum tp])
+    """
+    return x
+
+
+@op(
+    "Tensor[t, s, d] -> Tensor[t, s, d]",
+    view=True,
+    foldable=False,
+    linear="jointly",
+    non_differentiable=BEFORE_PLACEMENT,
+)
+def AllToAll(x: Array, *, axis: str, split: int, join: int) -> Array:
+    """A value whose dimension `join` is split along an axis of the mesh, split in dimension `split` instead.
+
+    %y = AllToAll[axis = "tp", split = 1, join = 0](%x: Tensor[Float32, (4@tp, 6), 1])
+    """
+    return x
+
+
+@op(
+    "Tensor[t, (*a, n@dim, *b), d] -> Tensor[t, (*a, n, *b), d]",
+    view=True,
+    foldable=False,
+    linear="jointly",
+    non_differentiable=BEFORE_PLACEMENT,
+)
+def Shard(x: Array, *, axis: str, dim: int = 0) -> Array:
+    """A value that is whole along an axis of the mesh, of which each device takes its part in dimension `dim`.
+
+    Nothing is communicated.
+
+    %y = Shard[axis = "tp", dim = 0](%x: Tensor[Float32, (4, 3), 1])
+    """
+    return x
+
+
+@op(
+    "Tensor[t:float, s, d] -> Tensor[t, s, d]",
+    view=True,
+    leafwise=True,
+    foldable=False,
+    linear="jointly",
+    non_differentiable=BEFORE_PLACEMENT,
+)
+def Share(x: Array, *, axis: str) -> Array:
+    """A value that is whole along an axis of the mesh, as a pending sum: each device takes an equal share of it.
+
+    So it may be added to what is a pending sum already. Nothing is communicated.
+
+    %y = Share[axis = "tp"](%x: Tensor[Float32, (2, 3), 1])
+    """
+    return x
+
+
+@dataclass(frozen=True, slots=True)
+class AxisCollective:
+    """What a collective does to the placement of its operand along its axis: what that was, and what it becomes.
+
+    A word of `PENDING`, `split` or `whole`. A split is in the dimension that an attribute has: `taken` the one that is
+    split before, `given` the one afterwards.
+    """
+
+    before: str
+    after: str
+    taken: str = ""
+    given: str = ""
+
+
+COLLECTIVES: Final[Mapping[str, AxisCollective]] = {
+    AllReduce.name: AxisCollective("pending", "whole"),
+    AllGather.name: AxisCollective("split", "whole", taken="dim"),
+    ReduceScatter.name: AxisCollective("sum", "split", given="dim"),
+    AllToAll.name: AxisCollective("split", "split", taken="join", given="split"),
+    Shard.name: AxisCollective("whole", "split", given="dim"),
+    Share.name: AxisCollective("whole", "sum"),
+}
+"""By name, the ops of this family."""
+
+
+@AllToAll.checks
+def _(x: Operand, *, axis: str, split: int, join: int) -> None:
+    for name, dim in (("split", split), ("join", join)):
+        if x.shape is not None:
+            normal_axis(dim, len(x.shape), "AllToAll", name)
+
+
+@AllReduce.checks
+def _(x: Operand, *, axis: str, op: str) -> None:
+    if op not in PENDING:
+        from distir.diagnostics.codes import types as codes
+
+        raise Reject(codes.BAD_VALUE, f"`AllReduce` expected one of {', '.join(PENDING)} for `op`, found `{op}`", "op")
+
+
+def _same(family_op: Op) -> None:
+    @family_op.pieces
+    def _(p: Pieces, x: Piece, **_: object) -> list[Piece]:
+        return [x]
+
+
+for _each in (AllReduce, AllGather, ReduceScatter, AllToAll, Shard, Share):
+    _same(_each)

@@ -1,0 +1,87 @@
+"""Programs on a mesh in the editor: hints, hover, completion, colours, and the collective that is missing."""
+
+import pytest
+
+from distir.analysis.program import read
+from distir.config import Hints
+from distir.diagnostics import Span
+from distir.ide.actions.fixes import quick_fixes
+from distir.ide.completion import completions
+from distir.ide.hints import hints
+from distir.ide.hover import hover
+from distir.ide.mentions import functions_mentioned
+from tests.ide.editing_samples import after, opened
+from tests.ide.reading_samples import drawn, viewed
+from tests.mesh.mesh_programs import MLP, TRAINING
+
+BODY = "func @main(%x: Tensor[Float32, (8@dp, 4), 1]) mesh (dp = 2, tp = 4) {{\n  {}\n  return %y\n}}\n"
+
+
+def test_hints_show_where_the_parts_of_values_are():
+    shown = drawn(MLP, hints(viewed(MLP), Span(0, len(MLP)), Hints()))
+    assert "%h⟦: f32[B@dp,24@tp]@1⟧ = MatMul" in shown
+    assert "%p⟦: f32[B@dp,12; sum tp]@1⟧ = MatMul" in shown
+    assert "%y⟦: f32[B@dp,12]@1⟧ = AllReduce" in shown
+
+
+def test_hover_shows_what_a_device_holds_and_why_a_value_is_pending():
+    text = TRAINING.replace("%dw1 = All", "%dw1_neg = Neg(%dw1_own)\n  %dw1 = All")
+    said = hover(viewed(text), text.index("%dw1_neg") + 1).markdown
+    assert "%dw1_neg: Tensor[Float32, (16, 32@tp), 1, sum dp]" in said
+    assert "each of 4 devices holds `Tensor[Float32, (16, 16), 1]`, 1.02kB" in said
+    assert "a pending sum over `dp` since `MatMul`, [line 30]" in said
+
+
+@pytest.mark.parametrize("word", ["@dp, 12)", "dp = 2"])
+def test_hover_on_an_axis_says_which_devices_are_along_it(word):
+    said = hover(viewed(MLP), MLP.index(word) + 1).markdown
+    assert said == "axis `dp` of `mesh (dp = 2, tp = 2)`: groups of 2 devices, 2 apart"
+
+
+@pytest.mark.parametrize(
+    ("line", "labels"),
+    [
+        ("%y = AllGather[axis = |](%x)", ['"dp"', '"tp"']),
+        ("%y: Tensor[Float32, (8@|, 4), 1] = Relu(%x)", ["@dp", "@tp"]),
+        ("%y: Tensor[Float32, (8@(|, 4), 1] = Relu(%x)", ["dp", "tp"]),
+        ("%y: Tensor[Float32, (8, 4), 1, |] = Relu(%x)", ["offloaded", "sum dp", "sum tp", "max dp", "max tp"]),
+    ],
+)
+def test_axes_and_what_may_be_pending_are_completed(line, labels):
+    text = BODY.format(line)
+    offset = text.index("|")
+    found = completions(opened(text.replace("|", "")), offset)
+    assert [item.label for item in found.items] == labels
+
+
+def test_axes_are_completed_in_a_head_that_is_being_written():
+    text = "func @main(%x: Tensor[Float32, (8@|, 4), 1]) mesh (dp = 2, tp = 4) {\n  return %x\n}\n"
+    offset = text.index("|")
+    found = completions(opened(text.replace("|", "")), offset)
+    assert [item.label for item in found.items] == ["@dp", "@tp"]
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (MLP.replace("return %y", "%z = Relu(%p)\n  return %z, %y"), 'insert `AllReduce[axis = "tp"]` for `%p`'),
+        (TRAINING.replace("SGD(%b2, %db2)", "SGD(%b2, %db2_own)"), 'insert `AllReduce[axis = "dp"]` for `%db2_own`'),
+        (MLP.replace("return %y", "return %p, %y"), 'insert `AllReduce[axis = "tp"]` for `%p`'),
+    ],
+)
+def test_the_missing_collective_is_inserted(text, title):
+    (action,) = (a for a in quick_fixes(opened(text), Span(0, len(text))) if a.title.startswith("insert"))
+    assert action.title == title
+    assert action.preferred
+    assert not [d for d in read(after(opened(text), action.edits)).diagnostics if d.severity.value == "error"]
+
+
+def test_an_axis_is_no_function_of_its_name():
+    text = "func @dp(%x: Tensor[Float32, ((B)@dp, 4@dp), 1]) {\n  return %x\n}\n"
+    assert len(functions_mentioned(opened(text).program.syntax, "dp")) == 1
+
+
+def test_the_editor_says_why_a_program_on_a_mesh_has_no_times():
+    document = opened(MLP.replace("B@", "8@"))
+    assert "expand" in str(document.unsimulated)
+    assert not document.findings

@@ -1,0 +1,109 @@
+"""What a program on a mesh means: its erasure, and its expansion, which compute the same on every device."""
+
+import numpy as np
+import pytest
+
+import distir
+from distir.analysis import check
+from distir.analysis.program import read
+from distir.cost import load
+from distir.ops import canonical
+from distir.simulate.simulation import simulate
+from distir.syntax import parse, print_module, print_rolled
+from distir.transform.mesh import erase, expand
+from distir.transform.verification import verify
+from tests.mesh.mesh_programs import ATTENTION, MLP, PROGRAMS
+from tests.mesh.random_mesh_programs import random_program
+
+SIZES = {"B": 4}
+
+
+def module(text):
+    program = read(text)
+    assert not program.errors, program.errors[0]
+    return program.module
+
+
+def agrees(placed):
+    """Whether the expansion gives what the erasure gives, on every copy."""
+    found = verify(erase(placed), expand(placed), bind=SIZES)
+    assert not found.unclaimed
+    wrong = [row for row in found.results if not row.max_abs_error <= row.tolerance]
+    assert not wrong, wrong
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_by_hand_agrees_with_its_erasure_on_every_copy(name):
+    assert agrees(module(PROGRAMS[name])).copies
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_by_hand_is_its_text(name):
+    placed = module(PROGRAMS[name])
+    assert module(print_rolled(placed)) == placed
+    assert not check(expand(placed)).errors
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_agree_with_their_erasure_and_are_their_text(seed):
+    placed = random_program(seed)
+    assert not check(placed).errors
+    again = parse(print_module(placed), spelling=canonical)
+    assert not again.diagnostics
+    assert again.module == placed
+    agrees(placed)
+
+
+def test_erasure_takes_placements_and_collectives_away():
+    assert print_module(erase(module(MLP))) == (
+        """\
+func @mlp(
+  %x: Tensor[Float32, (B, 12), 1] {batch = 0},
+  %w1: Tensor[Float32, (12, 24), 1] {param},
+  %w2: Tensor[Float32, (24, 12), 1] {param}
+) {
+  %h = MatMul(%x, %w1)
+  %a = Relu(%h)
+  %y = MatMul(%a, %w2)
+  return %y
+}
+"""
+    )
+
+
+def test_the_first_axis_of_a_mesh_is_outermost_and_stages_follow_one_another():
+    expanded = expand(module(MLP))
+    assert "%y_1, %y_2 = MPIAllreduce(%p_1, %p_2)" in print_module(expanded)  # along `tp`, the last axis: neighbours
+    gathered = expand(module(ATTENTION))
+    assert "%wt_1, %wt_3 = MPIAllgather[axis = 0](%wte_1, %wte_3)" in print_module(gathered)
+    assert "Send[device = 5]" in print_module(expand(module(PROGRAMS["stages"])))
+
+
+def test_rows_that_two_axes_split_are_in_the_order_that_the_type_says():
+    text = (
+        "func @main(%x: Tensor[Float32, (8@(tp, dp),), 1]) mesh (dp = 2, tp = 2) {\n  %y = Relu(%x)\n  return %y\n}\n"
+    )
+    scatter = expand(module(text)).functions["main.scatter"]
+    found = distir.run(distir.Module([scatter]), [np.arange(8, dtype=np.float32)])
+    assert [list(part) for part in found.values()] == [[0, 1], [4, 5], [2, 3], [6, 7]]
+
+
+def test_a_program_on_a_mesh_is_simulated_as_its_expansion():
+    placed = module(PROGRAMS["training"])
+    machine = load("dgx-a100")
+    assert distir.simulate(placed, machine).latency_s == simulate(expand(placed), machine).latency_s
+
+
+def test_a_program_without_a_mesh_is_its_own_erasure_and_expansion():
+    plain = erase(module(MLP))
+    assert erase(plain) is plain
+    assert expand(plain) is plain
+
+
+def test_steps_and_the_simulator_refuse_a_program_on_a_mesh_in_one_sentence():
+    placed = module(MLP)
+    for use in (lambda: distir.transform(placed, "grad"), lambda: simulate(placed, "dgx-a100", bind=SIZES)):
+        with pytest.raises(distir.ProgramError) as caught:
+            use()
+        assert [d.code.number for d in caught.value.diagnostics] == ["DIR691"]
