@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import distir
 from distir.ir import NO_FACTS, Apply, Call, Facts, Function, Literal, Module, Param, Return, names, operands, results
 from distir.ir.dataflow import definitions, maker, uses
-from distir.ir.rewrite import Rewriter, Variants, facts_of, mapped, with_names, with_operands
+from distir.ir.rewrite import Rewriter, Variants, bottom_up, facts_of, mapped, with_names, with_operands
 from distir.ir.types import UNKNOWN
 
 FACTS = st.builds(
@@ -205,3 +205,17 @@ def test_renamed_values_are_renamed_wherever_they_are_mentioned(function):
         assert [called.get(n, n) for n in statement.results] == [*found.results]
         assert [called[n] for n in names(statement.args)] == names(found.args)
         assert with_names(found, {new: old for old, new in called.items()}) == statement
+
+
+def test_a_module_with_functions_replaced_keeps_its_order_and_is_the_same_object_where_nothing_changes():
+    module = distir.parse("func @f(%x) { return %x } func @main(%x) { %y = @f(%x) return %y }")
+    other, further = Function("f", (), (Return(()),)), Function("g", (), (Return(()),))
+    assert module.replacing(*module) is module
+    assert [*module.replacing(further, other)] == [other, module.functions["main"], further]
+
+
+def test_functions_are_rewritten_behind_those_that_they_call():
+    module = distir.parse("func @main(%x) { %y = @f(%x) return %y } func @f(%x) { return %x }")
+    seen = []
+    assert bottom_up(module, lambda function: seen.append(function.name) or function) is module
+    assert seen == ["f", "main"]
