@@ -22,7 +22,7 @@ from functools import cached_property, lru_cache
 
 from distir.analysis.checking import analysed
 from distir.analysis.kinds import kinds_of
-from distir.analysis.owners import Owner, Owners, passed
+from distir.analysis.owners import Belongings, Owner, passed
 from distir.ir import NO_FACTS, Apply, Arg, Call, Facts, Function, Module, Return, Statement, names, types
 from distir.ir.calls import callees_first
 from distir.ir.rewrite import facts_of, mapped, stated_with
@@ -38,7 +38,7 @@ FORWARD, BACKWARD, OPTIMIZER = range(3)
 def with_facts(module: Module, entry: Function) -> Module:
     """The module with the facts that it lacks, as far as they follow. `entry`: the function that is run."""
     module = _known(module, entry)
-    owners = Owners(kinds_of(module, module.functions[entry.name]))
+    owners = Belongings(kinds_of(module, module.functions[entry.name]))
     return Module(_with_parameters(function, owners) for function in module)
 
 
@@ -85,8 +85,8 @@ class Provenance:
         self.entry = _entered(self._module.functions[entry.name], NO_FACTS, {})
 
     @cached_property
-    def _owners(self) -> Owners:
-        return Owners(kinds_of(self._module, self.entry.function))
+    def _owners(self) -> Belongings:
+        return Belongings(kinds_of(self._module, self.entry.function))
 
     def called(self, context: Context, index: int) -> Context:
         """The function that a statement calls, as it is called there."""
@@ -354,7 +354,7 @@ def _union(parts: Mapping[str, int], used: Iterable[str]) -> int:
 # Parameters that statements belong to.
 
 
-def _with_parameters(function: Function, owners: Owners) -> Function:
+def _with_parameters(function: Function, owners: Belongings) -> Function:
     def stated(statement: Statement) -> Statement:
         if not isinstance(statement, Apply) or statement.facts.of or OPS[statement.op].view:
             return statement
