@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from distir.ir import Apply, Arg, Call, Function, Module, Param
 from distir.ir.calls import callees, callees_first, calls_of
@@ -176,6 +177,10 @@ def _in(function: str, arg: Arg, path: tuple[int, ...]) -> Iterator[_Item]:
     while isinstance(arg, tuple) and path:
         arg, path = arg[path[0]], path[1:]
     yield from (((function, name), path) for name in names((arg,)))
+
+
+kinds_of = lru_cache(maxsize=4)(ValueKinds)
+"""The kinds of a module's values, by the module and its entry function; transforms ask for them several times."""
 
 
 def _given_back(module: Module, entry: Function) -> Iterator[str]:

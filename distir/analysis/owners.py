@@ -36,7 +36,7 @@ def passed(owner: Owner, given: Mapping[str, Owner]) -> Owner:
 
 
 @dataclass(frozen=True)
-class Owners:
+class Belongings:
     """The owners of the values of a program, of the kinds `kinds`."""
 
     kinds: ValueKinds

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from distir.analysis.checking import analysed
-from distir.analysis.kinds import ValueKinds
-from distir.analysis.owners import Owner, Owners, passed
+from distir.analysis.kinds import kinds_of
+from distir.analysis.owners import Belongings, Owner, passed
 from distir.ir import NO_FACTS, Apply, Arg, Call, Facts, Function, Module, Return, Statement, names, types
 from distir.ir.calls import callees_first
 from distir.ir.rewrite import facts_of, mapped, stated_with
@@ -37,16 +37,16 @@ FORWARD, BACKWARD, OPTIMIZER = range(3)
 
 def with_facts(module: Module, entry: Function) -> Module:
     """The module with the facts that it lacks, as far as they follow. `entry`: the function that is run."""
-    return _known(module, entry)[0]
+    module = _known(module, entry)
+    owners = Belongings(kinds_of(module, module.functions[entry.name]))
+    return Module(_with_parameters(function, owners) for function in module)
 
 
 @lru_cache(maxsize=4)
-def _known(module: Module, entry: Function) -> tuple[Module, Owners]:
+def _known(module: Module, entry: Function) -> Module:
+    """The module with phases and microbatches."""
     module = with_phases(module, entry)
-    if "microbatch" not in _stated(module):
-        module = _with_microbatches(module, module.functions[entry.name])
-    owners = Owners(ValueKinds(module, module.functions[entry.name]))
-    return Module(_with_parameters(function, owners) for function in module), owners
+    return module if "microbatch" in _stated(module) else _with_microbatches(module, module.functions[entry.name])
 
 
 def without_facts(module: Module) -> Module:
@@ -81,8 +81,12 @@ class Provenance:
     """The facts of each statement of a program, by the calls that lead to it."""
 
     def __init__(self, module: Module, entry: Function) -> None:
-        self._module, self._owners = _known(module, entry)
+        self._module = _known(module, entry)
         self.entry = _entered(self._module.functions[entry.name], NO_FACTS, {})
+
+    @cached_property
+    def _owners(self) -> Belongings:
+        return Belongings(kinds_of(self._module, self.entry.function))
 
     def called(self, context: Context, index: int) -> Context:
         """The function that a statement calls, as it is called there."""
@@ -97,14 +101,20 @@ class Provenance:
         """The facts of a statement, which name parameters of the entry function."""
         statement = context.function.body[index]
         found = facts_of(statement)
-        if found.of in context.of:
+        if found.of in context.of or (isinstance(statement, Apply) and not found.of):
             found = replace(found, of=self._owners.of(context.function.name, statement, context.of))
         return found.within(context.facts)
 
     def of_entry(self) -> list[Facts]:
-        """By statement of the entry function: its facts, and of a call those of all that it runs."""
-        own = enumerate(self.entry.function.body)
-        return [self.called(self.entry, i).facts if isinstance(s, Call) else self.facts(self.entry, i) for i, s in own]
+        """By statement of the entry function: its facts, and of a call those of all that it runs.
+
+        Of parameters, those that are stated.
+        """
+        found: list[Facts] = []
+        for statement in self.entry.function.body:
+            inside = self._module.functions[statement.function].facts if isinstance(statement, Call) else NO_FACTS
+            found.append(inside.within(facts_of(statement).within(self.entry.facts)))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +350,7 @@ def _union(parts: Mapping[str, int], used: Iterable[str]) -> int:
 # Parameters that statements belong to.
 
 
-def _with_parameters(function: Function, owners: Owners) -> Function:
+def _with_parameters(function: Function, owners: Belongings) -> Function:
     def stated(statement: Statement) -> Statement:
         if not isinstance(statement, Apply) or statement.facts.of or OPS[statement.op].view:
             return statement

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, State
-from distir.analysis.kinds import WEIGHTS, ValueKinds
+from distir.analysis.kinds import WEIGHTS, kinds_of
 from distir.analysis.provenance import with_parameters_named
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -156,7 +156,7 @@ def fp8(
 
 def _weights(analysis: Analysis, entry: Function) -> dict[str, tuple[set[str], State]]:
     """By function that is run: those of its parameters that are weights in every call, and its state."""
-    kinds, run = ValueKinds(analysis.module, entry), first_instances(analysis, entry)
+    kinds, run = kinds_of(analysis.module, entry), first_instances(analysis, entry)
     functions = ((instance.function, instance.state) for instance in run)
     return {
         f.name: ({p.name for p in f.params if kinds.of(f.name, p.name) == WEIGHTS}, state) for f, state in functions

@@ -17,7 +17,7 @@ from typing import Literal as OneOf
 
 from distir.analysis import Analysis, State
 from distir.analysis.kinds import WEIGHTS, ValueKinds
-from distir.analysis.owners import Owners
+from distir.analysis.owners import Belongings
 from distir.analysis.provenance import with_parameters_named
 from distir.analysis.size import refuse_beyond
 from distir.diagnostics import Diagnostic, Note, ProgramError
@@ -128,7 +128,7 @@ class Differentiation:
         refuse_beyond(inside, MOST_RETURNED, function.name, "gradients are found of programs with", of=values)
         state = self._own[function.name]
         module = Module(function if f.name == function.name else f for f in self.module)
-        self._owners = Owners(ValueKinds(module, function))
+        self._owners = Belongings(ValueKinds(module, function))
         back = self._pass(function, state, builder, wanted)
         back.phase = BACKWARD
         self.kept.names_with(function.name, builder)

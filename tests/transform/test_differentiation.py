@@ -67,7 +67,7 @@ func @denseGrad(%w, %x, %a, %da) backward {
   %dx = Gemm[transB = true](%dh, %A)
   %dA = Gemm[transA = true](%x, %dh)
   %db = ReduceSum[keepdims = false](%dh, [0])
-  %dw = MakeTuple(%dA, %db)
+  %dw = MakeTuple(%dA, %db) {of = %w}
   return %dw, %dx
 }
 """

@@ -6,11 +6,12 @@ import pytest
 from declared_chains import MODELS
 
 import distir
+from distir.analysis.checking import analysed
 from distir.analysis.kinds import WEIGHTS, ValueKinds
 from distir.analysis.provenance import Provenance, with_facts, without_facts
-from distir.ir import Apply, Call
+from distir.ir import Apply, Call, TupleType
 from distir.ir.rewrite import facts_of
-from distir.ops import OPS
+from distir.ops import OPS, type_of
 from distir.ops.purpose import is_update
 from distir.simulate.trace import placing_of
 from distir.transform import transform
@@ -81,9 +82,10 @@ def not_there(module):
 def of_no_parameter(module):
     """The updates, gathered weights and gradients, however they are called, of which no parameter is known.
 
-    The half of a backward pass that computes gradients of weights alone does not take these: there not all are known.
+    The half of a backward pass that computes gradients of weights alone does not take these, so not all are known
+    there; a bucket is of several.
     """
-    entry, kinds = module.entry(), ValueKinds(module, module.entry())
+    entry, kinds, states = module.entry(), ValueKinds(module, module.entry()), analysed(module).states
     provenance, found, seen = Provenance(module, entry), [], set()
     waiting = [provenance.entry]
     while waiting:
@@ -97,7 +99,8 @@ def of_no_parameter(module):
             if isinstance(statement, Call):
                 waiting.append(provenance.called(context, index))
             elif isinstance(statement, Apply) and not OPS[statement.op].view:
-                made = [name for name in statement.results if name]
+                state = states[function.name]
+                made = [n for n in statement.results if n and not isinstance(type_of(state[n]), TupleType)]
                 gathers = OPS[statement.op].communication is not None
                 belongs = any(
                     kinds.is_gradient(function.name, name) or (gathers and kinds.of(function.name, name) == WEIGHTS)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from distir.analysis.kinds import ValueKinds
+from distir.analysis.kinds import kinds_of
 from distir.analysis.provenance import Provenance
 from distir.ir import Apply, Function, Module, TensorType, names, operands, ops_in
 from distir.ir.rewrite import Rewriter
@@ -88,7 +88,7 @@ class _Sums:
 
     def __init__(self, module: Module) -> None:
         self._entry = entry_of(module)
-        self._kinds, self._states = ValueKinds(module, self._entry), checked(module).states
+        self._kinds, self._states = kinds_of(module, self._entry), checked(module).states
         self._facts = Provenance(module, self._entry).of_entry()
 
     def all(self, function: Function) -> list[int]:

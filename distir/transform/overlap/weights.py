@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distir.analysis.kinds import WEIGHTS, ValueKinds
+from distir.analysis.kinds import WEIGHTS, ValueKinds, kinds_of
 from distir.ir import (
     HOST,
     NO_FACTS,
@@ -58,7 +58,7 @@ def weights(module: Module, *, prefetch: int = 1, behind_sums: bool = False) -> 
     """
     if prefetch < 0:
         raise StepError(f"`prefetch` expected 0 layers or more, found {prefetch}")
-    places, kinds = gathers_of_weights(module), ValueKinds(module, entry_of(module))
+    places, kinds = gathers_of_weights(module), kinds_of(module, entry_of(module))
     of_backward = {f.name for f in module if f.facts.phase in ("backward", "weight")}
     backward = of_backward if behind_sums else set[str]()
     gathers = {
@@ -79,7 +79,7 @@ def weights(module: Module, *, prefetch: int = 1, behind_sums: bool = False) -> 
 
 def gathers_of_weights(module: Module) -> dict[str, list[int]]:
     """By function that has any: the statements that gather a weight for its use, not behind its update."""
-    kinds = ValueKinds(module, entry_of(module))
+    kinds = kinds_of(module, entry_of(module))
 
     def gathers(function: Function, statement: Statement) -> bool:
         if not isinstance(statement, Apply) or statement.op not in GATHERS or not statement.args:

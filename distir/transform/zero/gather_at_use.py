@@ -22,7 +22,6 @@ from distir.ir import (
     Call,
     Device,
     DType,
-    Facts,
     Function,
     Module,
     Return,
@@ -37,7 +36,7 @@ from distir.ir import (
 from distir.ir.rewrite import Rewriter, Variants, facts_of
 from distir.ops import OPS, type_of
 from distir.transform.zero.groups import WeightGroup, needed_whole
-from distir.transform.zero.partition import Owner, Partition, parameter_of
+from distir.transform.zero.partition import Owner, Partition
 from distir.transform.zero.slots import Held, Partitioned, Slot, ranks_of
 
 
@@ -233,14 +232,8 @@ class _Body:
                 renamed.setdefault(use.place, {})[use.name] = wholes[rank]
         fetched = {rank: name for rank, name in wholes.items() if name != sources[rank]}
         if fetched:
-            self.edit.before(place, fetching(group, partition, sources, fetched), facts=self._facts(place, weight))
-
-    def _facts(self, place: int, weight: int) -> Facts:
-        """The facts of what fetches a weight for a statement: of the parameter that holds it, perhaps in a tuple."""
-        name = parameter_of(self.owner.partitioned.groups[weight], self.owner.partitioned.partitions[weight])
-        held = ((p.name, self.held.get(p.name)) for p in self.function.params)
-        of = (p for p, held in held if p == name or (isinstance(held, tuple) and weight in ranks_of(held)))
-        return replace(facts_of(self.edit[place]), of=next(of, ""))
+            facts = replace(facts_of(self.edit[place]), of="")  # which weight this is follows
+            self.edit.before(place, fetching(group, partition, sources, fetched), facts=facts)
 
     def _shared(self, weight: int, rank: int) -> list[list[_Use]]:
         """The uses of a weight: calls between which its device computes nothing are together."""
@@ -283,8 +276,8 @@ class _Body:
             found.append(self.sources.get(name, name))
             if casts[0] is not None:
                 part = self.edit.fresh(f"{name}_part")
-                cast = Apply((part,), "Cast", (found[-1],), casts[0])
-                self.edit.before(place, cast, facts=self._facts(place, weight))
+                facts = replace(facts_of(self.edit[place]), of="")
+                self.edit.before(place, Apply((part,), "Cast", (found[-1],), casts[0]), facts=facts)
                 found[-1] = part
         return found
 
