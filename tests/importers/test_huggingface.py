@@ -418,10 +418,10 @@ def test_numbers_of_all_layers_in_a_configuration_set_none_apart(monkeypatch):
     """Llama 4 lists which layers have experts: all of them."""
     shown = []
     monkeypatch.setattr(pytorch, "stretched", lambda found, stacks, weights: shown.extend(stacks) or found)
-    model = made("Llama4", {**DECODERS["Llama4"], "no_rope_layers": [1, 0] * 3}, layers=6)
-    assert model.config.moe_layers == [*range(6)]
+    model = made("Llama4", {**DECODERS["Llama4"], "no_rope_layers": [1, 0] * 4}, layers=8)
+    assert model.config.moe_layers == [*range(8)]
     import_torch(model, (tokens(),), compare=False)
-    assert [(stack.kinds, stack.shown) for stack in shown] == [((0, 1) * 3, 4)]
+    assert [(stack.kinds, stack.shown) for stack in shown] == [((0, 1) * 4, 4)]
 
 
 def test_a_model_that_looks_at_its_own_layers_is_exported_whole():
