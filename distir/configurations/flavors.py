@@ -1,7 +1,7 @@
 """Sizes of models as torchtitan and its forks define flavors, in Python: `{"8B": TransformerModelArgs(dim=4096, …)}`.
 
 Nothing is run. Fields and defaults: torchtitan 0.2.2, torchtitan/models/*/model/args.py and torchtitan/models/moe;
-widths of perceptrons: torchtitan/models/llama3/model/model.py, torchtitan/models/llama4/model/model.py.
+widths of MLPs: torchtitan/models/llama3/model/model.py, torchtitan/models/llama4/model/model.py.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def _decoder(options: Options, family: Family) -> Decoder:
     """A model of the family, of the sizes that options say. Raises ConfigurationError."""
     experts = "moe_args.num_experts" in family.fields and options.get("moe_enabled") is not False
     routed = _routed(options) if experts else {}
-    dense, each = _perceptrons(options, routed)
+    dense, each = _widths(options, routed)
     theta = options.number("rope_theta")
     example = family.example if experts or family.plain is None else family.plain
     changed: dict[str, Any] = {
@@ -248,8 +248,8 @@ def _routed(options: Options) -> dict[str, Any]:
     }
 
 
-def _perceptrons(options: Options, routed: Mapping[str, Any]) -> tuple[int, int | None]:
-    """The widths of a perceptron and of an expert, as stated or as Llama's follow. Raises ConfigurationError."""
+def _widths(options: Options, routed: Mapping[str, Any]) -> tuple[int, int | None]:
+    """The widths of an MLP and of an expert, as stated or as those of Llama follow. Raises ConfigurationError."""
     fields = options.known.defaults
     if "multiple_of" not in fields:
         each = options.optional("moe_inter_dim")

@@ -7,7 +7,7 @@ from distir.configurations.jobs import BesideFile
 
 LAYERS, WIDTH, HEADS, FFN, VOCABULARY, SEQUENCE = 4, 1024, 16, 2816, 32000, 1024
 PARAMETERS = LAYERS * (4 * WIDTH**2 + 3 * WIDTH * FFN + 2 * WIDTH) + WIDTH + 2 * VOCABULARY * WIDTH
-"""Four projections of attention, three of a gated perceptron, two scales of a layer; the last scale, and both ends."""
+"""Four projections of attention, three of a gated MLP, two scales of a layer; the last scale, and both ends."""
 
 FLOPS_PER_TOKEN = 6 * (PARAMETERS - VOCABULARY * WIDTH) + 12 * LAYERS * WIDTH * SEQUENCE
 """Without the embedding, which multiplies nothing; PaLM's appendix B (Chowdhery et al., arXiv:2204.02311)."""
