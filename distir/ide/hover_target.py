@@ -10,7 +10,7 @@ from typing import Literal
 
 from distir.diagnostics import Span
 from distir.ide.mentions import callee_number
-from distir.ide.repeated import Repeated, repeated_at
+from distir.ide.repeated import EachTime, repeated_at
 from distir.ir import Apply, Call, Statement, results
 from distir.ir.facts import FACTS, PHASES
 from distir.syntax import FunctionSyntax, Syntax
@@ -36,7 +36,7 @@ class Target:
     written: FunctionSyntax
     index: int | None
     before: int = 0
-    repeated: Repeated | None = None
+    repeated: EachTime | None = None
     """Of an op or an attribute in a counted statement: what is done each time."""
 
 

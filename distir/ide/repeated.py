@@ -12,7 +12,7 @@ from distir.syntax.locate import statements_in
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class EachTime:
     """A statement that is done several times: the first time's in the counted function, and where it is written."""
 
     function: Function
@@ -32,17 +32,17 @@ class Repeated:
         return range(self.index, last, last // self.times)
 
 
-def repeated(syntax: Syntax, written: FunctionSyntax, index: int) -> list[Repeated]:
+def repeated(syntax: Syntax, written: FunctionSyntax, index: int) -> list[EachTime]:
     """What a statement does each time; nothing for one that is not counted."""
     statement = written.function.body[index]
     function = syntax.counted.get(statement.function) if isinstance(statement, Call) else None
     if function is None:
         return []
     spans = statements_in(syntax.source, written, index)
-    return [Repeated(function, number, times_in(function), span) for number, span in enumerate(spans)]
+    return [EachTime(function, number, times_in(function), span) for number, span in enumerate(spans)]
 
 
-def repeated_at(syntax: Syntax, written: FunctionSyntax, index: int, offset: int) -> Repeated | None:
+def repeated_at(syntax: Syntax, written: FunctionSyntax, index: int, offset: int) -> EachTime | None:
     """That at an offset of the text."""
     found = repeated(syntax, written, index)
     return next((one for one in found if one.span.start <= offset <= one.span.end), None)

@@ -58,7 +58,7 @@ Result = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Each:
+class CountedStatement:
     """A statement of a counted one, with the caller's names.
 
     `attrs`: those of an op, `last_attrs` those of the last time where they differ; None where a function is called.
@@ -103,7 +103,7 @@ class Counted:
     """A counted statement as it is written, with the caller's names: what is done each time, in order."""
 
     times: int
-    statements: tuple[Each, ...]
+    statements: tuple[CountedStatement, ...]
 
 
 def as_call(written: Counted) -> tuple[Call, Function]:
@@ -111,7 +111,7 @@ def as_call(written: Counted) -> tuple[Call, Function]:
     return _Writing(written).done()
 
 
-def only_one(written: Each) -> Repeatable:
+def only_one(written: CountedStatement) -> Repeatable:
     """The statement that a counted one means that is done once."""
     firsts = [o.first if isinstance(o, Then) else o[0] if isinstance(o, tuple) else o for o in written.operands]
     results = [result[0] if isinstance(result, tuple) else result for result in written.results]
@@ -129,7 +129,7 @@ def as_counted(call: Call, function: Function) -> Counted | None:
             return None
         outer[param.name] = arg
     outer.update(zip(names(function.returned), call.results, strict=True))
-    statements: list[Each] = []
+    statements: list[CountedStatement] = []
     for each in pattern.statements:
         facts, last = (one.within(call.facts) for one in (each.facts, each.last or each.facts))
         statements.append(replace(_renamed(each, outer), facts=facts, last=last if last != facts else NO_FACTS))
@@ -196,7 +196,7 @@ def called(function: Function) -> str:
     return titled(function) if name.isdigit() else " ".join((f"`{name}`", *times))
 
 
-def _renamed(each: Each, outer: Mapping[str, Item]) -> Each:
+def _renamed(each: CountedStatement, outer: Mapping[str, Item]) -> CountedStatement:
     def item(name: Item) -> Item:
         return outer.get(name, name) if isinstance(name, str) else name
 
@@ -257,7 +257,7 @@ def pattern(body: Sequence[Repeatable], period: int, returned: set[str]) -> Coun
         for place, result in enumerate(given)
         if isinstance(result, str) and result
     }
-    found: list[Each] = []
+    found: list[CountedStatement] = []
     before: set[str] = set()
     for column, given in zip(columns, shown, strict=True):
         spread = _spread([statement.facts for statement in column])
@@ -265,7 +265,7 @@ def pattern(body: Sequence[Repeatable], period: int, returned: set[str]) -> Coun
         if spread is None or operands is None:
             return None
         (name, _), (attrs, last) = does(column[0]), (_attrs(column[0]), _attrs(column[-1]))
-        each = Each(tuple(given), name, operands, attrs, column[0].claims, column[0].stream, *spread)
+        each = CountedStatement(tuple(given), name, operands, attrs, column[0].claims, column[0].stream, *spread)
         each = each if last == attrs else replace(each, last_attrs=last)
         if any(each.attrs_at(number, times) != _attrs(one) for number, one in enumerate(column)) or _falls(each):
             return None
@@ -274,7 +274,7 @@ def pattern(body: Sequence[Repeatable], period: int, returned: set[str]) -> Coun
     return Counted(times, tuple(found))
 
 
-def _falls(each: Each) -> bool:
+def _falls(each: CountedStatement) -> bool:
     """Whether attributes count on through numbers that are less than 0, which no range has."""
     if each.attrs is None or each.last_attrs is None:
         return False

@@ -29,7 +29,7 @@ from distir.ir import (
     names,
     types,
 )
-from distir.ir.counted import Each, as_call, as_counted
+from distir.ir.counted import CountedStatement, as_call, as_counted
 from distir.ops import Value, canonical, type_of
 from distir.simulate.body import Body
 from distir.simulate.descent import EventPlace, Run
@@ -192,7 +192,7 @@ class _Counting:
         self.made[callee.name] = callee
         return made
 
-    def _annotated(self, each: Each, own: State) -> Each:
+    def _annotated(self, each: CountedStatement, own: State) -> CountedStatement:
         firsts = [next(filter(None, r), DISCARD) if isinstance(r, tuple) else r for r in each.results]
         claims = tuple(_claim(own, name) for name in firsts)
         each = replace(each, claims=claims if any(claims) else ())

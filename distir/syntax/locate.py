@@ -219,7 +219,7 @@ class _Reading:
     def _of_line(self, node: Node, part: Part) -> Tokens | None:
         if node.rule == "return_":
             return tokens(_nth(node.children, part.key)) if part.kind == "operand" else None
-        if node.rule == "block":
+        if node.rule == "repetition":
             return None
         results, operation, _, stream, facts = node.children
         assert isinstance(operation, Node)
@@ -267,7 +267,7 @@ _reading = lru_cache(maxsize=2)(_Reading)
 
 def _statements(node: Node) -> list[Node]:
     """The statements that are written as one."""
-    return [child for child in node.children[2:] if isinstance(child, Node)] if node.rule == "block" else [node]
+    return [child for child in node.children[2:] if isinstance(child, Node)] if node.rule == "repetition" else [node]
 
 
 def _results(made: Abbreviation) -> tuple[Arg, ...]:

@@ -29,7 +29,7 @@ from distir.ir import (
     SymbolicDim,
     Type,
 )
-from distir.ir.counted import Counted, Each, Operand, Then, as_counted, times_in
+from distir.ir.counted import Counted, CountedStatement, Operand, Then, as_counted, times_in
 from distir.ir.notebook import PRINTERS
 from distir.ir.places import show_mesh
 from distir.ir.rolling import rolled
@@ -196,7 +196,7 @@ def _counted(written: Counted) -> str:
     return "\n".join((f"{REPEAT_WORD} {times} {{", *lines, f"{INDENT}}}"))
 
 
-def _each(each: Each, times: str = "") -> str:
+def _each(each: CountedStatement, times: str = "") -> str:
     claims = each.claims or (None,) * len(each.results)
     shown = [f"[{_names(r)}]" if isinstance(r, tuple) else _name(r) for r in each.results]
     results = ", ".join(s if claim is None else f"{s}: {claim}" for s, claim in zip(shown, claims, strict=True))

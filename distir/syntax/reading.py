@@ -465,7 +465,7 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "stream": stream,
     "example": lambda parts: statement([*parts, None, None, None]),
     "repeated": repeated,
-    "block": counted_block,
+    "repetition": counted_block,
     "minus_sign": lambda parts: parts[0],
     "number_range": number_range,
     "result_list": result_list,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from distir.diagnostics.codes import syntax as codes
 from distir.files import limits
 from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Facts, Function, Literal, Type
-from distir.ir.counted import NUMBERS, Counted, Each, Item, Operand, Result, Then, as_call, only_one
+from distir.ir.counted import NUMBERS, Counted, CountedStatement, Item, Operand, Result, Then, as_call, only_one
 from distir.syntax.fault import Fault, placed
 from distir.syntax.ranges import is_range, names_of, width
 from distir.syntax.reading import NumberRange, WrittenBlock, WrittenStatement
@@ -174,14 +174,16 @@ class _Counting:
     def counted(self, written: Sequence[WrittenStatement], spelling: Spelling | None) -> Counted:
         """What is done, as it is written."""
         results = [self._results(number, one) for number, one in enumerate(written)]
-        found: list[Each] = []
+        found: list[CountedStatement] = []
         for number, (one, (given, claims)) in enumerate(zip(written, results, strict=True)):
             own = self.each[number]
             operands: list[Operand] = []
             for place, arg in enumerate(one.operation.args):
                 operands += self._operand(arg, number, one.operation.attrs is not None, own.places.operand(place))
             facts, last, of = self._facts(one, own)
-            each = Each(given, one.operation.callee, tuple(operands), None, claims, one.stream, facts, last, of)
+            each = CountedStatement(
+                given, one.operation.callee, tuple(operands), None, claims, one.stream, facts, last, of
+            )
             found.append(self._spelled(each, one.operation.attrs, spelling, own.places))
         return Counted(self.times, tuple(found))
 
@@ -266,7 +268,9 @@ class _Counting:
             found.append(item)
         return tuple(found)
 
-    def _spelled(self, each: Each, attrs: Attributes | None, spelling: Spelling | None, places: Places) -> Each:
+    def _spelled(
+        self, each: CountedStatement, attrs: Attributes | None, spelling: Spelling | None, places: Places
+    ) -> CountedStatement:
         """The statement of an op in canonical spelling, which is asked with numbers for operands."""
         if attrs is None:
             return each

@@ -119,7 +119,7 @@ def _spread(made: Abbreviated, node: Node, piece: Words, spelling: Spelling | No
 
 def places(node: Node, size: int) -> list[Places]:
     """Where the parts of a statement of `size` tokens stand; of a block, those of each of its statements."""
-    if node.rule != "block":
+    if node.rule != "repetition":
         return [_places(node, (0, size - 1))]
     return [_places(child, (child.first, child.last)) for child in node.children[2:] if isinstance(child, Node)]
 
