@@ -82,7 +82,7 @@ class Repository:
             if (shared / name).exists():
                 (self.own / name).symlink_to((shared / name).resolve())
         if (theirs / "index").exists():
-            shutil.copyfile(theirs / "index", self.index)
+            shutil.copy2(theirs / "index", self.index)  # with its time: what was written since then may differ
 
     def git(self, *words, index=None, tree=None):
         """What git says. Raises CalledProcessError."""
