@@ -88,6 +88,15 @@ def joined_as(held, whole, state, size):
     return all(near(own, one) for own, one in zip(held, due, strict=True))
 
 
+def together(held, state):
+    """The value of which devices hold these parts."""
+    if state is PARTIAL:
+        return sum(held)
+    if isinstance(state, Split):
+        return np.concatenate(held, state.axis)
+    return np.max(np.stack(held), 0) if state is GREATEST else held[0]
+
+
 def near(found, due):
     """Whether arrays are of one shape, and equal within rounding."""
     if found.shape != due.shape:

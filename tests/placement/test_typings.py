@@ -5,6 +5,7 @@ whole, split by its letters or not, in zig-zag, in blocks, as pending sums and m
 run as it is on each device gives no parts of its results: but for `LACKS`.
 """
 
+import itertools
 import random
 import sys
 from collections import Counter
@@ -13,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from placed_values import joined_as, parts, run_on_parts
+from placed_values import joined_as, parts, run_on_parts, together
 
 sys.path.append(str(Path(__file__).parents[1] / "ops"))
 
 from op_samples import random_value
 from test_drawn_operands import BRIDGED, of_bridge
 
-from distir.ir import Literal, TensorType, TupleType
+from distir.ir import Attributes, Literal, TensorType, TupleType
 from distir.ops import OPS, Reject, bind, canonical, infer_types, run, strengthen, to_array
 from distir.ops.layout import Shared
 from distir.ops.splitting import layout
@@ -204,6 +205,57 @@ def count(typing):
     COMPARED["zigzag"] += any(isinstance(s, Split) and s.zigzag for s in typing.needed)
     COMPARED["blocks"] += any(isinstance(s, Split) and bool(s.blocks) for s in typing.needed)
     COMPARED.update(str(s) for s in typing.given if not isinstance(s, Split))
+
+
+ALONG_ONE = [case for case in CASES if len(case.values[-1]) == 1]
+"""The larger operands, and those of bridged ops."""
+
+
+@pytest.mark.parametrize(("op", "args", "attrs", "types", "sizes"), ALONG_ONE)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_holds_along_each_of_two_axes_holds_along_both(op, args, attrs, types, sizes):
+    """Parts of parts, as a mesh of two axes has them, of ops that are written as they are."""
+    values, bound = values_of(op, args, attrs), bind(op, attrs)
+    try:
+        wholes = run(op, values, bound, len(types))
+    except Reject:
+        return
+    rng = random.Random(op.name)
+    every = [t for plan in plans(op, args, attrs, types, 2, rng) for t in typings(op, attrs, args, plan, types, 2)]
+    pairs = [*itertools.product([t for t in every if is_plain(t) and not all(map(is_host, types))], repeat=2)]
+    for outer, inner in rng.sample(pairs, min(len(pairs), 30)):
+        names = Counter((*outer.divided, *inner.divided))
+        own = {n: bound[n] / 2**k if isinstance(bound[n], float) else bound[n] // 2**k for n, k in names.items()}
+        if any(bound[n] % 2**k for n, k in names.items()) or not divide_by_both(values, outer, inner):
+            continue
+        held = [v if v is None else parts(v, s, 2, 1) for v, s in zip(values, outer.needed, strict=True)]
+        found = []
+        for rank in range(2):
+            mine = [v if v is None else parts(v[rank], s, 2, 2) for v, s in zip(held, inner.needed, strict=True)]
+            made = [
+                run(op, [v if v is None else v[k] for v in mine], Attributes({**bound, **own}), len(types))
+                for k in range(2)
+            ]
+            found.append([together([each[j] for each in made], s) for j, s in enumerate(inner.given)])
+        for j, (whole, state) in enumerate(zip(wholes, outer.given, strict=True)):
+            assert joined_as([own[j] for own in found], whole, state, 2), (outer, inner)
+
+
+def is_plain(typing):
+    """Whether devices run the op itself, on parts, with no more than attributes divided."""
+    other = typing.parted or typing.located or typing.averaged or typing.lessened is not None or typing.divided_operands
+    layout = typing.layout
+    stated = layout is not None and (layout.stated is not None or layout.apart == typing.letter)
+    states = (*typing.needed, *typing.given)
+    blocks = any(isinstance(s, Split) and s != Split(s.axis) for s in states)
+    return not (other or stated or blocks or any(isinstance(s, tuple) for s in states))
+
+
+def divide_by_both(values, outer, inner):
+    """Whether dimensions that both split divide by both."""
+    pairs = zip(values, outer.needed, inner.needed, strict=True)
+    both = [(v, a) for v, a, b in pairs if isinstance(a, Split) and isinstance(b, Split) and a.axis == b.axis]
+    return all(v.shape[a.axis] % 4 == 0 for v, a in both)
 
 
 def would_do(op, args, attrs, plan, types, size):
