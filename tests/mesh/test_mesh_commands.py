@@ -64,3 +64,18 @@ def test_comments_stay_with_their_statements(distir, tmp_path):  # noqa: F811
     path = tmp_path / "training.dir"
     path.write_text(TRAINING.replace("%d = Sub(%y, %t)", "%d = Sub(%y, %t)  // what is left"))
     assert "%d = Sub(%y, %t) // what is left" in distir("erase", path).out
+
+
+@pytest.mark.parametrize(
+    ("devices", "message", "help"),
+    [
+        ("16", "`dgx-a100` has no device 9: it has 8, numbered 1 to 8", "`dgx-a100x4` is large enough"),
+        ("1000000", "expected at most 65,536 devices, found 2,000,000", "take fewer devices"),
+    ],
+)
+def test_a_mesh_larger_than_the_machine_is_refused_with_what_would_do(distir, mlp, devices, message, help):  # noqa: F811
+    mlp.write_text(MLP.replace("dp = 2", f"dp = {devices}"))
+    ended = distir("simulate", mlp, "--bind", "B=16")
+    assert ended.code == 1
+    assert message in ended.err
+    assert help in ended.err

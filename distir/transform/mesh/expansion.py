@@ -18,8 +18,9 @@ from distir.diagnostics.codes import placements as codes
 from distir.ir import Apply, Arg, Call, Function, Mesh, Module, Part, Site, SplitAlong, TensorType, TupleType, Type
 from distir.ir.collection import paused_collection
 from distir.ir.deep import Deep
-from distir.ir.places import along, places
+from distir.ir.places import along, places, show_mesh
 from distir.ops import Value, type_of
+from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import Nested, Split, State, Unsplit, is_host, is_whole, nested, state_along
 from distir.placement.part_types import part_of, whole_block
@@ -49,8 +50,11 @@ def expand(module: Module) -> Module:
     analysis = checked(module)
     plain = as_identities(module)
     entry = entry_of(plain)
-    axes = module.mesh
-    mesh = mesh_of(plain, entry, math.prod(size for _, size in axes), "innermost")
+    axes, count = module.mesh, math.prod(size for _, size in module.mesh)
+    if count > MOST_ENTRIES:
+        message = f"expected at most {MOST_ENTRIES:,} devices, found {count:,} in `{show_mesh(axes)}`"
+        raise ProgramError([Diagnostic(codes.BAD_MESH, Site(entry.name), message, help="take fewer devices")])
+    mesh = mesh_of(plain, entry, count, "innermost")
     with paused_collection():
         program = _Program(checked(plain), replace(mesh, factors=tuple(size for _, size in axes)))
         program.written, program.axes = analysis, axes
