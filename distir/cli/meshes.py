@@ -52,7 +52,7 @@ def expand(file: options.File, out: Out = None) -> int:
 
 
 def _written(file: str, out: str | None, change: Callable[[Module], Module], doing: str) -> int:
-    from distir.ir.counted import rolled
+    from distir.ir.rolling import rolled
 
     fold_on_one_core()
     program = sound_program(file, "kept")

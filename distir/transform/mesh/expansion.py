@@ -263,7 +263,6 @@ class _Body(ShardedBody):
             case _:
                 made = share_of(self, arg)
         self.items[-1] = _named(self.items[-1], str(made), name)
-        self._taken.discard(str(made))
 
 
 def _named(item: Item, made: str, name: str) -> Item:
