@@ -52,6 +52,10 @@ class FunctionBuilder:
         self._taken.update(names)
         self._taken.discard(DISCARD)
 
+    def give_back(self, name: str) -> None:
+        """Let `fresh` give a name again."""
+        self._taken.discard(name)
+
     def param(self, hint: str, type: Type = UNKNOWN, **roles: Constant) -> str:
         """Add a parameter and give its name."""
         name = self.fresh(hint)

@@ -16,7 +16,7 @@ import distir
 import distir.transform.dtp as step
 from distir.diagnostics import ProgramError
 from distir.ir import types
-from distir.ir.counted import rolled
+from distir.ir.rolling import rolled
 from distir.models import mlp, named
 from distir.simulate import simulate
 from distir.transform import StepError, transform, verify

@@ -13,7 +13,7 @@ from thorough import most_examples
 import distir
 from distir.diagnostics import ProgramError, Severity
 from distir.ir import Apply, Call, TensorType, TupleType, names, types
-from distir.ir.counted import rolled
+from distir.ir.rolling import rolled
 from distir.models import gpt2, mlp
 from distir.syntax import print_rolled
 from distir.transform import StepError, transform, verify

@@ -263,6 +263,7 @@ class _Body(ShardedBody):
             case _:
                 made = share_of(self, arg)
         self.items[-1] = _named(self.items[-1], str(made), name)
+        self.names.give_back(str(made))
 
 
 def _named(item: Item, made: str, name: str) -> Item:
