@@ -8,9 +8,10 @@ an activation. Which parameter a value belongs to, `owners` says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Union
 
 from distir.ir import Apply, Arg, Call, Function, Module, Param
 from distir.ir.calls import callees, callees_first, calls_of
@@ -37,6 +38,9 @@ BELONGING = frozenset((WEIGHTS, BUFFERS, STATE, GRADIENTS))
 Place = tuple[str, str]
 """A function and a value of it."""
 
+_Kind = Union[str, "tuple[_Kind, ...]", None]
+"""The kind of a value, of a tuple by item; None where it is not known yet."""
+
 
 def kind_of(param: Param) -> str:
     """The kind of an entry function's parameter, by its role. State with a batch is a cache, as of keys and values."""
@@ -53,12 +57,14 @@ class ValueKinds:
     entry: Function
     held: dict[Place, str] = field(default_factory=dict[Place, str])
     gradients: set[Place] = field(default_factory=set[Place])
+    _kinds: dict[Place, _Kind] = field(default_factory=dict[Place, "_Kind"])
+    """The kinds that are held, of tuples by item."""
     uncast: set[Place] = field(default_factory=set[Place])
     """Gradients in the element type in which they are computed, where they are added up in another one."""
 
     def __post_init__(self) -> None:
         order = list(reversed(list(callees_first(self.module))))
-        given: dict[str, list[str | None]] = {f.name: [None] * len(f.params) for f in order}
+        given: dict[str, list[_Kind]] = {f.name: [None] * len(f.params) for f in order}
         given[self.entry.name] = [kind_of(p) for p in self.entry.params]
         callers: dict[str, set[str]] = {}
         for function in order:
@@ -87,36 +93,32 @@ class ValueKinds:
 
     def belongs(self, function: str, name: str) -> bool:
         """Whether a value is a weight, state, a copy or an update of one, or a gradient."""
-        return self.is_gradient(function, name) or self.held.get((function, name)) in BELONGING
+        return self.is_gradient(function, name) or not BELONGING.isdisjoint(_leaves(self._kinds.get((function, name))))
 
-    def _forward(
-        self, function: Function, given: dict[str, list[str | None]], callers: Mapping[str, set[str]]
-    ) -> set[str]:
+    def _forward(self, function: Function, given: dict[str, list[_Kind]], callers: Mapping[str, set[str]]) -> set[str]:
         """Propagate kinds through a function. Returns the functions for which kinds changed."""
         params = [p.name for p in function.params]
-        rho: dict[str, str | None] = dict(zip(params, given[function.name], strict=True))
+        rho: dict[str, _Kind] = dict(zip(params, given[function.name], strict=True))
         changed: set[str] = set()
         for statement in function.body:
             if isinstance(statement, Call):
                 callee = self.module.functions[statement.function]
                 own = given[callee.name]
-                joined = [_joined({own[i], *_kinds(arg, rho)} - {None}) for i, arg in enumerate(statement.args)]
+                joined = [_joined((own[i], _kind(arg, rho))) for i, arg in enumerate(statement.args)]
                 if joined != own:
                     changed.add(callee.name)
                     given[callee.name] = joined
-                for result, arg in zip(statement.results, callee.returned, strict=True):
-                    kinds = {self.held.get((callee.name, name)) for name in names((arg,))}
-                    rho[result] = _joined(kinds - {None})
+                inside = {name: self._kinds.get((callee.name, name)) for name in names(callee.returned)}
+                rho |= {r: _kind(arg, inside) for r, arg in zip(statement.results, callee.returned, strict=True)}
             elif isinstance(statement, Apply) and in_place(statement):
                 rho |= {result: _updated(statement, result) for result in statement.results}
             elif isinstance(statement, Apply):
-                is_moved = moves(statement) or OPS[statement.op].family == "cache"
-                kinds = _kinds(moved(statement) if is_moved else (), rho) or {ACTIVATIONS}
-                rho |= dict.fromkeys(statement.results, None if None in kinds else _joined(kinds))
+                rho |= zip(statement.results, _given(statement, rho), strict=True)
         found = {(function.name, name): kind for name, kind in rho.items() if kind is not None}
-        if any(self.held.get(place) != kind for place, kind in found.items()):
+        if any(self._kinds.get(place) != kind for place, kind in found.items()):
             changed |= callers.get(function.name, set())
-            self.held |= found
+            self._kinds |= found
+            self.held |= {place: _whole(kind) for place, kind in found.items()}
         return changed
 
     def _backward(self) -> None:
@@ -193,13 +195,48 @@ def _given_back(module: Module, entry: Function) -> Iterator[str]:
                 yield name
 
 
-def _kinds(arg: Arg, rho: Mapping[str, str | None]) -> set[str | None]:
-    return {rho.get(name) for name in names((arg,))}
+def _given(statement: Apply, rho: Mapping[str, _Kind]) -> Sequence[_Kind]:
+    """The kinds of what a statement gives, which writes into none of its operands."""
+    count = len(statement.results)
+    is_moved = moves(statement) or OPS[statement.op].family == "cache"
+    kinds = [_kind(arg, rho) for arg in moved(statement) if names((arg,))] if is_moved else [ACTIVATIONS]
+    if statement.op == "MakeTuple":
+        return [tuple(_kind(arg, rho) for arg in statement.args)]
+    if statement.op == "UnpackTuple" and isinstance(kinds[0], tuple) and len(kinds[0]) == count:
+        return kinds[0]
+    if OPS[statement.op].communication is not None and len(kinds) == count:
+        return kinds
+    return [None if None in kinds else _joined(kinds or [ACTIVATIONS])] * count
 
 
-def _joined(kinds: Collection[str | None]) -> str | None:
-    """The common kind of several values; None if none is known."""
-    return next(iter(kinds), None) if len(kinds) < 2 else ACTIVATIONS
+def _kind(arg: Arg, rho: Mapping[str, _Kind]) -> _Kind:
+    """The kind of an operand; of a list the common one."""
+    return rho.get(arg) if isinstance(arg, str) else _joined(rho.get(name) for name in names((arg,)))
+
+
+def _joined(kinds: Iterable[_Kind]) -> _Kind:
+    """The common kind of several values, of tuples by item; None if none is known."""
+    known = [kind for kind in dict.fromkeys(kinds) if kind is not None]
+    if len(known) < 2:
+        return next(iter(known), None)
+    if all(isinstance(kind, tuple) and len(kind) == len(known[0]) for kind in known):
+        return tuple(map(_joined, zip(*known, strict=True)))
+    return ACTIVATIONS
+
+
+def _leaves(kind: _Kind) -> Iterator[str]:
+    """The kinds of a value's items."""
+    if isinstance(kind, tuple):
+        for item in kind:
+            yield from _leaves(item)
+    elif kind is not None:
+        yield kind
+
+
+def _whole(kind: _Kind) -> str:
+    """The kind of all of a value."""
+    found = {*_leaves(kind)}
+    return found.pop() if len(found) == 1 else ACTIVATIONS
 
 
 def moved(statement: Apply) -> tuple[Arg, ...]:

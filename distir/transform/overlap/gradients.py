@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from distir.analysis.kinds import kinds_of
-from distir.analysis.provenance import Provenance
-from distir.ir import Apply, Function, Module, TensorType, names, operands, ops_in
+from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, ops_in, results
+from distir.ir.calls import callees_first
+from distir.ir.dataflow import uses
 from distir.ir.rewrite import Rewriter
 from distir.ops import Value, type_of
+from distir.ops.purpose import is_update
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.buckets import buckets_of, written
+from distir.transform.overlap.cutting import is_product
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 from distir.transform.overlap.opening import opened
 from distir.transform.overlap.side_by_side import rows
@@ -48,9 +50,10 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
         raise StepError(f"a bucket has 0 bytes or more, found {min(bucket_bytes, first_bucket_bytes)}")
     checked(module)
     entry = without_buckets(entry_of(module))
-    of = _Sums(module.replacing(entry))
-    sums, first = of.at_last(entry), of.in_microbatches(entry)
-    made = {f.name: of.in_microbatches(f) for f in module if f.name != entry.name}
+    of = _Meanings(module)
+    sums = of.gradient_sums(entry, checked(module).states[entry.name])
+    made = {f.name: _of_microbatches(f) for f in module if f.name != entry.name}
+    first = set(_of_microbatches(entry)) - set(sums)
     if not sums and not first and not any(made.values()):
         hint = "apply `dp` or `dtp` to a training step first"
         raise Inapplicable(f"no gradient is summed over devices for an update; {hint}")
@@ -58,11 +61,9 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
     lines = rows(checked(module.replacing(entry)).states[entry.name], entry.body)
     entry = replace(entry, body=tuple(s for line in lines for s in line))
     ends = [end - 1 for line, end in zip(lines, accumulate(map(len, lines)), strict=True) for _ in line]
-    whole = module.replacing(entry)
-    values = checked(whole).states[entry.name]
+    values = checked(module.replacing(entry)).states[entry.name]
     units = bucket_bytes > 0 and bool(gathers_of_weights(module))
-    sums = _Sums(whole).at_last(entry)
-    buckets = buckets_of(entry, values, sums, bucket_bytes, first_bucket_bytes, units, ends)
+    buckets = buckets_of(entry, values, of.gradient_sums(entry, values), bucket_bytes, first_bucket_bytes, units, ends)
     entry = written(entry, values, buckets, STREAM)
     several = any(len(bucket.sums) > 1 for bucket in buckets)
     inside = len(first) + sum(len(places) for places in made.values())
@@ -75,47 +76,38 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
         for name, places in made.items()
         if places
     }
-    whole = module.replacing(entry)
-    places = _Sums(whole).in_microbatches(entry)
+    places = _of_microbatches(entry)
     if places:
-        values = checked(whole).states[entry.name]
+        values = checked(module.replacing(entry)).states[entry.name]
     changed[entry.name] = _in_units(entry, values, places, bucket_bytes)
     return Overlapped(module.replacing(*changed.values()), done)
 
 
-class _Sums:
-    """The statements on the compute stream that sum gradients over devices; sums of scalars, as of norms, are none."""
+def _of_microbatches(function: Function) -> list[int]:
+    """The statements that reduce a microbatch's gradients to parts, which are only accumulated.
 
-    def __init__(self, module: Module) -> None:
-        self._entry = entry_of(module)
-        self._kinds, self._states = kinds_of(module, self._entry), checked(module).states
-        self._facts = Provenance(module, self._entry).of_entry()
+    ZeRO's stages 2 and 3 do so with accumulated microbatches, and pass the parts on in tuples.
+    """
+    used = uses(function)
 
-    def all(self, function: Function) -> list[int]:
-        """Those of a function."""
-        return [index for index, s in enumerate(function.body) if isinstance(s, Apply) and self._is_sum(function, s)]
+    def users(name: str) -> list[Statement]:
+        return [function.body[i] for i in used.get(name, ())]
 
-    def in_microbatches(self, function: Function) -> list[int]:
-        """Those that reduce a microbatch's gradients to parts, as ZeRO's stages 2 and 3 do: in what is called, too."""
-        return [index for index in self.all(function) if self._is_of_microbatch(function, index)]
-
-    def at_last(self, entry: Function) -> list[int]:
-        """Those of all microbatches."""
-        return [index for index in self.all(entry) if not self._is_of_microbatch(entry, index)]
-
-    def _is_of_microbatch(self, function: Function, index: int) -> bool:
-        statement, is_entry = function.body[index], function.name == self._entry.name
-        scatters = isinstance(statement, Apply) and statement.op in SCATTERS
-        return scatters and (not is_entry or self._facts[index].microbatch > 0)
-
-    def _is_sum(self, function: Function, statement: Apply) -> bool:
-        if statement.op not in REDUCTIONS or statement.stream:
-            return False
-        values, (*given,) = self._states[function.name], names(statement.args)
-        made = (name for name in statement.results if name)
-        return all(self._kinds.is_gradient(function.name, name) for name in made) and not all(
-            _is_scalar(values[name]) for name in given
+    def is_added(name: str) -> bool:
+        return name in used and all(
+            _is_packed(s) or (isinstance(s, Apply) and s.op == "Sum" and all(map(_is_packed, users(s.results[0]))))
+            for s in users(name)
         )
+
+    return [
+        index
+        for index, s in enumerate(function.body)
+        if isinstance(s, Apply) and s.op in SCATTERS and not s.stream and all(is_added(n) for n in s.results if n)
+    ]
+
+
+def _is_packed(statement: Statement) -> bool:
+    return isinstance(statement, Apply) and statement.op == "MakeTuple"
 
 
 def _in_units(function: Function, values: Mapping[str, Value], places: Sequence[int], nbytes: int) -> Function:
@@ -146,14 +138,63 @@ def _added_up(function: Function) -> Function:
     return edit.done()
 
 
-def gradient_sums(module: Module) -> dict[str, list[int]]:
-    """By function: the statements that sum gradients over devices, and are on no stream yet."""
-    found = _Sums(module)
-    return {f.name: found.all(f) for f in module}
+def gradient_sums(module: Module, function: Function, values: Mapping[str, Value]) -> list[int]:
+    """The statements of a function that sum gradients over devices and are on no stream yet; `values`: by name."""
+    found = _Meanings(module).gradient_sums(function, values) if function is entry_of(module) else []
+    return sorted({*found, *_of_microbatches(function)})
 
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
+
+
+class _Meanings:
+    """Which functions update weights, and which compute products, directly or in callees."""
+
+    def __init__(self, module: Module) -> None:
+        self._updates: dict[str, bool] = {}
+        self._products: dict[str, bool] = {}
+        for function in callees_first(module):
+            self._updates[function.name] = any(self.updates(s) for s in function.body)
+            self._products[function.name] = any(self.may_compute(s) for s in function.body)
+
+    def updates(self, statement: Statement) -> bool:
+        """Whether a statement updates weights."""
+        if isinstance(statement, Call):
+            return self._updates[statement.function]
+        return is_update(statement)
+
+    def may_compute(self, statement: Statement) -> bool:
+        """Whether a statement may belong to the forward or the backward pass."""
+        if isinstance(statement, Call):
+            return self._products.get(statement.function, True)
+        return is_product(statement)
+
+    def gradient_sums(self, entry: Function, values: Mapping[str, Value]) -> list[int]:
+        """The statements on the compute stream that sum gradients over devices: only updates depend on their results.
+
+        In a program without updates, only its results do. Sums of scalars, such as norms and losses, are excluded.
+        """
+        trained = any(self.updates(s) for s in entry.body)
+        updating: set[str] = set()
+        """The values on which updates depend."""
+        passing: set[str] = set()
+        """The values on which products depend."""
+        found: list[int] = []
+        for index in range(len(entry.body) - 1, -1, -1):
+            statement = entry.body[index]
+            made, used = set(results(statement)), set(names(operands(statement)))
+            if self.updates(statement) or (isinstance(statement, Return) and not trained):
+                updating |= used
+                continue
+            if self.may_compute(statement) or not made.isdisjoint(passing):
+                passing |= used
+            if not made.isdisjoint(updating):
+                updating |= used
+            is_sum = isinstance(statement, Apply) and statement.op in REDUCTIONS and not statement.stream
+            if is_sum and made & updating and made.isdisjoint(passing) and not all(_is_scalar(values[n]) for n in used):
+                found.append(index)
+        return found[::-1]
 
 
 def _is_scalar(value: Value) -> bool:

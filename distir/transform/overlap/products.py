@@ -23,6 +23,7 @@ from distir.ir.calls import reachable
 from distir.ir.dataflow import definitions
 from distir.ops import Value, type_of
 from distir.simulate import BindError, arguments, plan
+from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.cutting import (
     Cut,
@@ -132,9 +133,11 @@ class _Overlapping:
     @cached_property
     def of_replicas(self) -> dict[str, frozenset[str]]:
         """By function: the first results of collectives of data parallelism, with or without ZeRO."""
-        sums, gathers = gradient_sums(self.module), gathers_of_weights(self.module)
+        states, gathers = checked(self.module).states, gathers_of_weights(self.module)
         return {
-            f.name: frozenset(_first(f, index) for index in (*sums[f.name], *gathers.get(f.name, ())))
+            f.name: frozenset(
+                _first(f, index) for index in (*gradient_sums(self.module, f, states[f.name]), *gathers.get(f.name, ()))
+            )
             for f in self.module
         }
 
