@@ -18,9 +18,9 @@ from distir.analysis.revision_instances import Revised
 from distir.analysis.structure import structure, unused
 from distir.diagnostics import Diagnostic, ProgramError, Severity
 from distir.diagnostics.codes import transforms
-from distir.ir import Call, Function, Module, Part, Site, names, operands
+from distir.ir import Call, Function, Module, Part, Site
 from distir.ir.collection import paused_collection
-from distir.ir.counted import times_in
+from distir.ir.counted import passed_on
 from distir.ir.per_thread import kept_per_thread
 from distir.ir.places import show_mesh
 from distir.ops import Value
@@ -63,9 +63,7 @@ class Analysis:
         if not isinstance(statement, Call) or not isinstance(site, Site) or site.part is None:
             return False
         callee = self.module.functions.get(statement.function)
-        if callee is None or not times_in(callee) or not isinstance(site.part.key, int):
-            return False
-        return names(callee.returned)[site.part.key] in {n for s in callee.body[:-1] for n in names(operands(s))}
+        return callee is not None and isinstance(site.part.key, int) and site.part.key in passed_on(callee)
 
     @property
     def states(self) -> Mapping[str, State]:

@@ -31,6 +31,7 @@ from distir.ir.core import (
     Return,
     Statement,
     names,
+    operands,
 )
 from distir.ir.facts import NO_FACTS, Facts
 from distir.ir.literals import Attributes
@@ -156,7 +157,8 @@ def times_in(function: Function) -> int:
 
 def counted(function: Function) -> Counted | None:
     """The counted statement that a function consists of, with its own names; None for another function."""
-    if len(function.body) < _SHORTEST or any(param.type != UNKNOWN or param.roles for param in function.params):
+    params = function.params
+    if len(function.body) < _SHORTEST or (params and (params[0].type != UNKNOWN or params[0].roles)):
         return None
     return _counted(function)
 
@@ -169,7 +171,8 @@ _SHORTEST = 3
 def _counted(function: Function) -> Counted | None:
     *body, ending = function.body
     statements = [s for s in body if isinstance(s, (Apply, Call))]
-    if not isinstance(ending, Return) or len(statements) != len(body):
+    stated = any(param.type != UNKNOWN or param.roles for param in function.params)
+    if stated or not isinstance(ending, Return) or len(statements) != len(body):
         return None
     for period in range(1, len(body) // 2 + 1):
         if len(body) % period == 0 and _alike(statements[0], statements[period]):
@@ -177,6 +180,15 @@ def _counted(function: Function) -> Counted | None:
             if found is not None and as_call(found)[1] == function:
                 return found
     return None
+
+
+@lru_cache(maxsize=1 << 8)
+def passed_on(function: Function) -> frozenset[int]:
+    """Which results of a counted function are used in it, too; none of another function."""
+    if counted(function) is None:
+        return frozenset()
+    used = {name for statement in function.body[:-1] for name in names(operands(statement))}
+    return frozenset(number for number, name in enumerate(names(function.returned)) if name in used)
 
 
 def titled(function: Function) -> str:
