@@ -18,6 +18,7 @@ from distir.cost import StepCost, show_bytes, show_seconds
 from distir.cost.hardware import PUBLISHED_SHARE
 from distir.cost.process import Overhead
 from distir.ir import Site
+from distir.ir.counted import written_in
 from distir.simulate import Event, Simulation, Wait
 from distir.simulate.body import runs
 from distir.simulate.composition import compositions
@@ -52,10 +53,12 @@ class Spent:
 def costliest(simulation: Simulation) -> list[Spent]:
     """All kinds of ops that take time, the one that occupies devices longest first."""
     total: dict[tuple[str, str, str], tuple[int, float, float]] = {}
+    places = written_in(simulation.module)
     for body, times in runs(simulation.body):
         for step in body.timed:
             if isinstance(step, Effect):
-                key, seconds = (step.op, body.instance.function.name, step.cost.bound), times * step.cost.seconds
+                name, seconds = body.instance.function.name, times * step.cost.seconds
+                key = step.op, places.get(name, name), step.cost.bound
                 count, before, occupied = total.get(key, (0, 0.0, 0.0))
                 total[key] = (count + times, before + seconds, occupied + seconds * len(step.devices))
     found = [Spent(*key, *amounts) for key, amounts in total.items()]
@@ -126,7 +129,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
         "critical_path": [
             {
                 "op": event.effect.op,
-                "function": event.function.name,
+                "function": event.written_in.name,
                 "line": line_of(event),
                 "start_s": event.start,
                 "duration_s": event.effect.cost.seconds,
@@ -311,7 +314,7 @@ def _path_row(event: Event, line_of: Callable[[Event], int | None]) -> Iterable[
     yield show_seconds(event.effect.cost.seconds)
     yield _numbers(event.effect.devices)
     yield Text(_named(event))
-    yield Text(f"@{event.function.name}")
+    yield Text(f"@{event.written_in.name}")
     yield str(line_of(event) or "")
 
 
@@ -335,7 +338,7 @@ def _waits(simulation: Simulation, top: int, line_of: Callable[[Event], int | No
 
 
 def _entry(event: Event, line_of: Callable[[Event], int | None]) -> dict[str, Any]:
-    return {"op": event.effect.op, "function": event.function.name, "line": line_of(event)}
+    return {"op": event.effect.op, "function": event.written_in.name, "line": line_of(event)}
 
 
 def lines(program: Program) -> Callable[[Event], int | None]:
@@ -357,7 +360,7 @@ def _named(event: Event) -> str:
 def placed(event: Event, line_of: Callable[[Event], int | None]) -> str:
     """An event in words, with its function, and its line if it has one."""
     line = line_of(event)
-    return f"{_named(event)} in @{event.function.name}" + (f", line {line}" if line is not None else "")
+    return f"{_named(event)} in @{event.written_in.name}" + (f", line {line}" if line is not None else "")
 
 
 def _numbers(devices: tuple[int, ...]) -> str:

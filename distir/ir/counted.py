@@ -27,6 +27,7 @@ from distir.ir.core import (
     Claims,
     Function,
     Literal,
+    Module,
     Param,
     Return,
     Statement,
@@ -189,6 +190,13 @@ def passed_on(function: Function) -> frozenset[int]:
         return frozenset()
     used = {name for statement in function.body[:-1] for name in names(operands(statement))}
     return frozenset(number for number, name in enumerate(names(function.returned)) if name in used)
+
+
+def written_in(module: Module) -> dict[str, str]:
+    """By counted function: the name of the function in whose text it stands."""
+    made = {function.name for function in module if counted(function) is not None}
+    calls = ((s.function, function.name) for function in module for s in function.body if isinstance(s, Call))
+    return {callee: caller for callee, caller in calls if callee in made}
 
 
 def titled(function: Function) -> str:

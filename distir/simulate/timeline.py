@@ -18,8 +18,9 @@ from functools import cached_property
 from itertools import islice
 from typing import cast
 
-from distir.ir import Apply, Call, Function, Site
+from distir.ir import Apply, Call, Function, Site, names, results
 from distir.ir.collection import paused_collection
+from distir.ir.counted import counted
 from distir.simulate.algebra.clocks import (
     Clock,
     Clocks,
@@ -92,8 +93,21 @@ class Event:
     @property
     def label(self) -> str:
         """The op's first result, as in the paper's figure 3, or the op's name if it has none."""
-        names = [f"%{name}" for name in self.statement.results if name]
-        return names[0] if names else self.op
+        given = [self._outside(name) for name in self.statement.results if name]
+        return f"%{given[0]}" if given and given[0] else self.op
+
+    @property
+    def written_in(self) -> Function:
+        """The function in whose text it stands: of what is done several times, the one that says so."""
+        path = self.path if counted(self.function) else ()
+        return path[-2][0] if len(path) > 1 else self.function
+
+    def _outside(self, name: str) -> str:
+        """What the text calls a result; empty where it has no name of its own there."""
+        if self.written_in is self.function:
+            return name
+        (caller, index), returned = self.path[-2], names(self.function.returned)
+        return results(caller.body[index])[returned.index(name)] if name in returned else ""
 
 
 @dataclass(frozen=True, slots=True)
