@@ -54,6 +54,11 @@ HEADER = 100_000_000
 """Bytes of a header that names tensors."""
 
 
+def meant(length: int) -> int:
+    """How many names and statements the ranges and counted statements of a text of so many characters may mean."""
+    return 150_000 + 16 * length
+
+
 def written_out(length: int) -> int:
     """How many ops the calls and loops of a text of so many characters may be written out as."""
     return min(200_000, 10_000 + length)

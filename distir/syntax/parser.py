@@ -71,7 +71,7 @@ class _Parser:
         if len(_lines) > 16:
             _lines.clear()
         self.lines = _lines.setdefault(spelling, {})
-        self.left = limits.written_out(len(text))
+        self.left = limits.meant(len(text))
         """How many more names and calls ranges and counted calls may mean."""
         self.counted = dict(previous.counted) if previous is not None and is_usable else {}
         """By name: what counted calls call; of the version before, too."""

@@ -64,7 +64,7 @@ def spread(
         assert isinstance(one, WrittenStatement)
         size += (times or 0) * (1 + len(one.operation.args) + len(one.results))
     if size > most:
-        hint = f"a text of this length may mean {limits.written_out(0):,} and one for each character"
+        hint = f"a text of this length may mean {limits.meant(0):,}, and 16 for each character"
         whole = places[0].whole[0], places[-1].whole[1]
         raise placed(Fault(codes.BAD_COUNTED_CALL, TOO_MANY, hint), whole)
     if times is not None:

@@ -74,7 +74,7 @@ def numbered(piece: Words) -> list[str]:
 
 
 def statement(
-    piece: Words, spelling: Spelling | None, most: int = limits.written_out(limits.CHARACTERS)
+    piece: Words, spelling: Spelling | None, most: int = limits.meant(limits.CHARACTERS)
 ) -> Apply | Call | Return | Abbreviation | TokenProblem:
     """The statement with `0`, `1`, … for the names of its values; one that means more, with the names.
 

@@ -95,7 +95,7 @@ def test_a_short_text_does_not_mean_millions_of_names(text):
     assert syntax.diagnostics
     function = syntax.module.functions["f"]
     made = len(function.params) + sum(len(statement.results) for statement in function.body[:-1])
-    assert made < limits.written_out(len(text)) + 200
+    assert made < limits.meant(len(text)) + 200
 
 
 @given(runs, st.integers(0, 20))
