@@ -86,7 +86,7 @@ def maker(function: Function, value: Arg) -> Statement | None:
 def needed(wanted: Iterable[str], makers: Mapping[str, Statement | Param], there: Container[str]) -> Iterator[str]:
     """The values that have to be computed for those wanted, each behind what it is computed of.
 
-    `makers`: what defines a value; others are available. So is what is `there`, to which whoever asks adds each value.
+    `makers`: what defines a value; others are available. So is what is `there`, to which the caller adds each value.
     """
     waiting = [name for name in wanted if name in makers and name not in there]
     while waiting:

@@ -109,7 +109,7 @@ def _as_range(param: Param, name: str) -> Param:
 
 
 def _named_by(param: Param, named: Callable[[str], str]) -> Attributes:
-    """The roles; one that names what the parameter's name begins with is `named` by what stands behind that."""
+    """The roles; one that names what the parameter's name begins with is `named` by the rest of it."""
     follows = {
         role: named(param.name[len(value) :])
         for role, value in param.roles.items()

@@ -127,7 +127,7 @@ class _Spreading:
         self.names, self.places = names, places
 
     def named(self, number: str, tokens: tuple[int, int]) -> list[str]:
-        """The names that are written as one; a number stands for it."""
+        """The names that are written as one; a number is in its place."""
         if not number:
             return [number]
         return names_of(self.names[int(number)], tokens)
