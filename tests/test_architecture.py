@@ -353,6 +353,7 @@ NAMED = {
     "transform/pipeline/chunks.py": "the ops of MPI are called so",
     "transform/pipeline/step.py": "names of files",
     "validate/fitted_profile.py": "names of files and of a profile's figures",
+    "validate/memory.py": "gradients are called after weights: what published runs were predicted with",
     "validate/plans.py": "optimizers, as sources call them",
 }
 
