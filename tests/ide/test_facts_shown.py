@@ -29,7 +29,7 @@ func @main(%w: Tensor[Float32, (4,), 1] {param}, %x: Tensor[Float32, (4,), 1]) {
         ("stage = 2", "stage of a pipeline"),
         ("forward, layer", "computes outputs"),
         ("microbatch = 3", "counted on"),
-        ("of = %w", "the parameter that a gradient"),
+        ("of = %w", "that a gradient, an update"),
     ],
 )
 def test_hover_says_what_a_fact_says(word, says):

@@ -14,6 +14,7 @@ from distir.analysis.domains import Mixed
 from distir.analysis.interpreter import interpret
 from distir.analysis.values import Values
 from distir.ir import DISCARD, Apply, Attributes, Function, Literal, Module, Param, Return, TensorType, TupleType
+from distir.ir.builder import FunctionBuilder
 from distir.ops.layout import Repeated, Shared
 from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, is_host
 from distir.placement.part_types import part_of, whole_block
@@ -121,11 +122,13 @@ def run_on_parts(op, attrs, vs, values, ws, typing, size, seed=0):
         args.pop()
     statement = Apply(tuple(f"y{j}" for j in range(len(ws))), op.name, tuple(args), Attributes(attrs))
     named = [i for i, v in enumerate(vs) if isinstance(v, (TensorType, TupleType))]
-    body = Rewriting(size, {*statement.results, *(f"x{i}" for i in named)}, Mixed(Module([])), mesh.order)
+    taken = FunctionBuilder("parts")
+    taken.take((*statement.results, *(f"x{i}" for i in named)))
+    body = Rewriting(size, taken, Mixed(Module([])), mesh.order)
     for i in named:
         body.define(f"x{i}", vs[i], plain.needed[i])
     write(body, statement, vs, ws, plain)
-    expansion = Expansion(mesh, {f"x{i}" for i in named if is_host(vs[i])} | body.single, body.names())
+    expansion = Expansion(mesh, {f"x{i}" for i in named if is_host(vs[i])} | body.single, body.names)
     params, given = [], []
     for i in named:
         held = parts(values[i], typing.needed[i], size, seed)

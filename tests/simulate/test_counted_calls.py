@@ -295,7 +295,9 @@ def test_a_report_names_what_is_repeated_as_the_text_does(tmp_path, capsys):
 
     path = tmp_path / "a.dir"
     text = "func @main(%x_{1..4}: Tensor[Float32, (512, 512), 1]) {\n  repeat 4 times {\n"
-    text += "    %s = Relu([%x_{1..4}])\n    [%y_{1..4}] = MatMul(%s, %s)\n  }\n  return %y_1, %y_2, %y_3, %y_4, %s\n}\n"
+    text += (
+        "    %s = Relu([%x_{1..4}])\n    [%y_{1..4}] = MatMul(%s, %s)\n  }\n  return %y_1, %y_2, %y_3, %y_4, %s\n}\n"
+    )
     path.write_text(text)
     assert main(["simulate", str(path)]) == 0
     said = capsys.readouterr().out
