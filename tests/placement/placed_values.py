@@ -128,7 +128,7 @@ def run_on_parts(op, attrs, vs, values, ws, typing, size, seed=0):
     for i in named:
         body.define(f"x{i}", vs[i], plain.needed[i])
     write(body, statement, vs, ws, plain)
-    expansion = Expansion(mesh, {f"x{i}" for i in named if is_host(vs[i])} | body.single, body.names)
+    expansion = Expansion(mesh, {f"x{i}" for i in named if is_host(vs[i])} | body.single, taken.taken)
     params, given = [], []
     for i in named:
         held = parts(values[i], typing.needed[i], size, seed)
