@@ -7,6 +7,7 @@ not compute parts of its results of what each device has is refused, with the co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -28,6 +29,7 @@ from distir.ir import (
     TensorType,
     TupleType,
     Type,
+    types,
 )
 from distir.ir.places import NOUNS, Place, along, cuts_of, places, without
 from distir.ops import Reject, Value, bind, item_of, type_of
@@ -78,10 +80,26 @@ def placed(mesh: Mesh, statement: Apply, vs: tuple[Value, ...], infer: Infer) ->
         return ws
     if not all(map(_is_known, vs)) or any(complaint(type_of(v), mesh) for v in vs):
         return tuple(map(_unplaced, ws))
-    found = [typing(statement, whole, ws, tuple(state(v, axis) for v in vs), axis, size) for axis, size in mesh]
+    found = [
+        typing(statement, whole, ws, tuple(state(v, axis) for v in vs), axis, _dividing(vs, axis, dict(mesh)))
+        for axis, _ in mesh
+    ]
     order = _order(statement, vs, mesh)
     each = zip(ws, *(one.given for one in found), strict=True)
     return tuple(_placed(statement, w, states, mesh, order) for w, *states in each)
+
+
+def _dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, int]) -> int:
+    """By how many devices what is split along an axis divides: those of all axes that split the same dimension."""
+    leaves = [leaf for v in vs if isinstance(v, (TensorType, TupleType)) for leaf in types.leaves(v)]
+    cuts = [
+        cuts_of(leaf.places, place.dim)
+        for leaf in leaves
+        if isinstance(leaf, TensorType)
+        for place in leaf.places or ()
+        if isinstance(place, SplitAlong) and place.axis == axis
+    ]
+    return max((math.prod(sizes[cut.axis] for cut in own) for own in cuts), default=sizes[axis])
 
 
 @lru_cache(maxsize=1 << 14)

@@ -594,7 +594,10 @@ def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
     lost += unsaid(job)
     found: dict[str, Any] = model_options(job.model, lost) if job.model else {}
     if job.seq:
-        found |= {"seq_length": job.seq, "max_position_embeddings": job.seq}
+        known = job.model.context if job.model and job.model.position == "learned" else job.seq
+        if job.seq > known:
+            lost.append(f"sequences of {job.seq} tokens: the model has learned positions for {known}")
+        found |= {"seq_length": job.seq, "max_position_embeddings": max(job.seq, known)}
     found |= {
         "tensor_model_parallel_size": job.tp,
         "pipeline_model_parallel_size": job.pp,

@@ -14,7 +14,7 @@ place, and not the function (`as_call`, `as_counted`). `ir/rolling.py` finds the
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -424,7 +424,7 @@ class _Writing:
         given = [self.named[key] for key in sorted(self.named) if self.named[key] in outer]
         body.append(Return(tuple(given)))
         params = tuple(Param(name, UNKNOWN) for name in self.params.values())
-        name = f"{statements[0].name}_x{times}_{_digest(params, body):08x}"
+        name = f"{statements[0].name}_x{times}_{_digest(params, body)}"
         function = Function(name, params, tuple(body))
         results = tuple(outer[name] for name in given)
         return Call(results, function.name, tuple(self.params), facts=facts), function
@@ -468,8 +468,8 @@ def _facts(written: Counted) -> tuple[Facts, list[list[Facts]]]:
     return outer, [[_relative(facts, outer, counts) for facts in row] for row in each]
 
 
-def _digest(params: Sequence[Param], body: Sequence[Statement]) -> int:
-    """A number that says what a function does, in each process the same."""
+def _digest(params: Sequence[Param], body: Sequence[Statement]) -> str:
+    """What a function does, in 64 bits, the same in each process: functions that differ have different names."""
     content: list[object] = [[param.name for param in params]]
     for one in body:
         if isinstance(one, (Apply, Call)):
@@ -478,7 +478,7 @@ def _digest(params: Sequence[Param], body: Sequence[Statement]) -> int:
             content.append((one.results, _attrs(one), one.args, does(one)[0], one.claims, one.stream, stated))
         elif isinstance(one, Return):
             content.append(one.args)
-    return zlib.crc32(repr(content).encode())
+    return hashlib.blake2s(repr(content).encode(), digest_size=8).hexdigest()
 
 
 T = TypeVar("T")

@@ -126,3 +126,14 @@ def test_check_finds_a_planted_bug_at_its_line(base, edit, code, line):
     assert errors[0].code.number == code, errors[0]
     assert line in program.source.line(number), errors[0]
     assert {d.code.number for d in errors} == {code}, "one mistake, one kind of error"
+
+
+def test_heads_divide_by_all_axes_that_split_their_dimension():
+    """Each of the axes alone would do: 8 heads go to 4 devices, and not to 4 x 4."""
+    text = """func @main(%q: Tensor[Float32, (2, 16, 64@(tp, cp)), 1]) mesh (tp = 4, cp = 4) {
+  %y = Attention[q_num_heads = HEADS, kv_num_heads = HEADS](%q, %q, %q)
+  return %y
+}
+"""
+    assert [d.code.number for d in read(text.replace("HEADS", "8")).errors] == ["DIR423"]
+    assert not read(text.replace("HEADS", "16")).errors
