@@ -133,8 +133,9 @@ def as_counted(call: Call, function: Function) -> Counted | None:
     outer.update(zip(names(function.returned), call.results, strict=True))
     statements: list[CountedStatement] = []
     for each in pattern.statements:
-        facts, last = (one.within(call.facts) for one in (each.facts, each.last or each.facts))
-        statements.append(replace(_renamed(each, outer), facts=facts, last=last if last != facts else NO_FACTS))
+        own = _renamed(each, outer)
+        facts, last = (one.within(call.facts) for one in (own.facts, own.last or own.facts))
+        statements.append(replace(own, facts=facts, last=last if last != facts else NO_FACTS))
     found = Counted(pattern.times, tuple(statements))
     return found if _is_plain(found, call, function) or as_call(found) == (call, function) else None
 
@@ -145,9 +146,15 @@ def _is_plain(written: Counted, call: Call, function: Function) -> bool:
     if not all(isinstance(name, str) and name for name in known) or len(set(known)) != len(known):
         return False
     facts, relative = _facts(written)
-    each = zip(*relative, strict=True)
+    params = {str(arg): param.name for arg, param in zip(call.args, function.params, strict=True)}
+    each = (of_another(one, params) for row in zip(*relative, strict=True) for one in row)
     body = (statement.facts for statement in function.body[:-1] if isinstance(statement, (Apply, Call)))
-    return facts == call.facts and [one for row in each for one in row] == list(body)
+    return facts == call.facts and list(each) == list(body)
+
+
+def of_another(facts: Facts, names: Mapping[str, str]) -> Facts:
+    """Facts where the parameter that they name may be called otherwise."""
+    return replace(facts, of=names[facts.of]) if facts.of in names else facts
 
 
 def times_in(function: Function) -> int:
@@ -233,7 +240,15 @@ def _renamed(each: CountedStatement, outer: Mapping[str, Item]) -> CountedStatem
         tuple(str(item(name)) if name else name for name in result) if isinstance(result, tuple) else str(item(result))
         for result in each.results
     )
-    return replace(each, results=given, operands=tuple(map(operand, each.operands)))
+    named = {name: found for name, found in outer.items() if isinstance(found, str)}
+    return replace(
+        each,
+        results=given,
+        operands=tuple(map(operand, each.operands)),
+        facts=of_another(each.facts, named),
+        last=of_another(each.last, named),
+        of=tuple(named.get(name, name) for name in each.of),
+    )
 
 
 def _alike(one: Repeatable, other: Repeatable) -> bool:
@@ -418,7 +433,8 @@ class _Writing:
             for number, each in enumerate(statements):
                 results = [self.named.get((place + k, time), DISCARD) for k in range(len(each.results))]
                 args = [column[time] for column in columns[number]]
-                body.append(each.made(results, args, each.attrs_at(time, times), relative[number][time]))
+                stated = of_another(relative[number][time], self.params)
+                body.append(each.made(results, args, each.attrs_at(time, times), stated))
                 place += len(each.results)
         outer = {inner: name for name, inner in self.inside.items()}
         given = [self.named[key] for key in sorted(self.named) if self.named[key] in outer]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from distir.ir.builder import FunctionBuilder
 from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Module, Statement, names, operands, results
-from distir.ir.counted import NUMBERS, Counted, Repeatable, as_call, counted, does, integers, pattern
+from distir.ir.counted import NUMBERS, Counted, Repeatable, as_call, counted, does, integers, of_another, pattern
 
 LEAST = 4
 """How often something is done at least that `rolled` writes as a counted statement."""
@@ -86,7 +86,9 @@ def statements_of(call: Call, function: Function, builder: FunctionBuilder) -> l
             for place, name in enumerate(one.results)
         ]
         inside.update({name: outer for name, outer in zip(one.results, given, strict=True) if name})
-        stream, facts = one.stream or call.stream, one.facts.within(call.facts)
+        of = inside.get(one.facts.of, "")
+        own = of_another(one.facts, {one.facts.of: of}) if isinstance(of, str) and of else one.facts
+        stream, facts = one.stream or call.stream, own.within(call.facts)
         made.append(replace(one, results=tuple(given), args=args, facts=facts, stream=stream))
     return made
 

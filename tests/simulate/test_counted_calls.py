@@ -304,3 +304,17 @@ def test_a_report_names_what_is_repeated_as_the_text_does(tmp_path, capsys):
     row = next(line for line in said.splitlines() if "%y_3 = MatMul" in line)
     assert row.split()[-2:] == ["@main", "4"]
     assert "_x4_" not in said
+
+
+def test_of_names_the_parameter_of_the_counted_function():
+    """As in any function: a reader that follows the call finds the weight, whatever that is called."""
+    text = "func @main(%x2_{1..4}: Float32[1] {param}, %g_{1..4}: Float32[1]) {\n"
+    text += "  [%x2_{1..4}_new] = Sub([%x2_{1..4}], [%g_{1..4}]) 4 times {optimizer, of = [%x2_{1..4}]}\n"
+    text += "  return %x2_1_new, %x2_2_new, %x2_3_new, %x2_4_new\n}\n"
+    module = parse(text, spelling=canonical).module
+    (call, _) = module.functions["main"].body
+    inside = module.functions[call.function]
+    given = dict(zip([p.name for p in inside.params], call.args, strict=True))
+    assert [given[s.facts.of] for s in inside.body[:-1]] == [f"x2_{n}" for n in range(1, 5)]
+    assert [s.facts.of for s in unrolled(module).functions["main"].body[:-1]] == [f"x2_{n}" for n in range(1, 5)]
+    assert print_module(module) == text
