@@ -10,7 +10,7 @@ import typer
 
 from distir.cli import configurations, options, output, simulating
 from distir.cli.endings import Refused, judged
-from distir.cli.files import replace_file, shown
+from distir.cli.files import put, shown
 from distir.cli.programs import fold_on_one_core, settings, sound_program
 from distir.diagnostics.spelling import nearest
 
@@ -91,7 +91,7 @@ def export(
             raise Refused(f"`{flag}`: an export to `{kind}` takes none")
     if kind in configurations.WRITTEN:
         written = configurations.export_job(kind, file, row, gpus, model, sequence)
-        _put(written.text, out)
+        put(written.text, out)
         for lost in written.lost if out else ():  # what is printed says it at its head
             output.complain("warning", f"not carried over: {lost}")
         return 0
@@ -100,14 +100,6 @@ def export(
     entry = simulating.entry(program, function, settings(file))
     FORMATS[kind](Request(file, program, entry, out, comms, hardware, nodes, bind))
     return 0
-
-
-def _put(text: str, out: str | None) -> None:
-    if out is None:
-        output.write(text)
-    else:
-        replace_file(out, text.encode())
-        output.tell_terminal(f"wrote {out}")
 
 
 def _torch_csv(asked: Request) -> None:
@@ -121,7 +113,7 @@ def _torch_csv(asked: Request) -> None:
             ranks = "; ".join(f"{rank}: {', '.join(map(str, devices))}" for rank, devices in enumerate(found.devices))
             output.tell(f"devices by rank of the pipeline: {ranks}")
         text = torch_csv.write(found.order, torch_csv.FORMATS[asked.comms])
-    _put(text, asked.out)
+    put(text, asked.out)
 
 
 def _chakra(asked: Request) -> None:

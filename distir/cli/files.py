@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 
+from distir.cli import output
 from distir.cli.endings import Refused
 from distir.files import reading
 from distir.files.reading import PROGRAM, FileKind, why_not
@@ -58,6 +59,15 @@ def replace_file(path: str, data: bytes) -> None:
     """Put `data` in the place of what a file holds, at once or not at all. Raises Refused."""
     with replacing(path) as temporary, open(temporary, "wb") as file:
         file.write(data)
+
+
+def put(text: str, out: str | None) -> None:
+    """Write a text to a file, or, where none is named, to standard output."""
+    if out is None:
+        output.write(text)
+    else:
+        replace_file(out, text.encode())
+        output.tell_terminal(f"wrote {out}")
 
 
 @contextmanager

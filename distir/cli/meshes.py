@@ -8,7 +8,7 @@ import typer
 
 from distir.cli import options, output
 from distir.cli.endings import judged
-from distir.cli.files import replace_file, shown
+from distir.cli.files import put, shown
 from distir.cli.programs import fold_on_one_core, sound_program
 from distir.cli.transform import commented
 
@@ -59,9 +59,5 @@ def _written(file: str, out: str | None, change: Callable[[Module], Module], doi
     with output.progress(f"{doing} {shown(file)}"), judged(program):
         made = change(program.module)
     text = commented(rolled(made), program)
-    if out is None:
-        output.write(text)
-    else:
-        replace_file(out, text.encode())
-        output.tell_terminal(f"wrote {out}")
+    put(text, out)
     return 0

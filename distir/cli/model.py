@@ -9,7 +9,7 @@ import typer
 
 from distir.cli import named, options, output
 from distir.cli.endings import Refused
-from distir.cli.files import replace_file
+from distir.cli.files import put
 
 
 @named.takes_model_options
@@ -60,11 +60,7 @@ def model(
     from distir.syntax import print_rolled
 
     text = print_rolled(named.made(name, of, batch, training))
-    if out is None:
-        output.write(text)
-    else:
-        replace_file(out, text.encode())
-        output.tell_terminal(f"wrote {out}")
+    put(text, out)
     return 0
 
 

@@ -8,7 +8,7 @@ import typer
 
 from distir.cli import memory, options, output, simulating
 from distir.cli.endings import Refused, Wrong
-from distir.cli.files import replace_file, shown
+from distir.cli.files import put, shown
 from distir.cli.programs import fold_on_one_core, settings, sound_program
 from distir.cli.prove import MOST
 from distir.diagnostics import ProgramError, Report
@@ -80,11 +80,7 @@ def transform(
         applied = _applied(program, steps, _defaults(program, bind or ()), {"strict": True} if strict else {})
         result = applied[-1][1]
     text = commented(rolled(result), program)
-    if out is None:
-        output.write(text)
-    else:
-        replace_file(out, text.encode())
-        output.tell_terminal(f"wrote {out}")
+    put(text, out)
     original, behind, is_last = _original(program, applied)
     if (prove or verify) and is_last:
         output.complain(

@@ -1,10 +1,10 @@
 """Bugs of parallel programs, planted one at a time: `check` finds each, at the statement where it stands or is met."""
 
 import pytest
+from mesh_programs import ATTENTION, MLP, TRAINING
 
 from distir.analysis.program import read
 from distir.diagnostics import Severity
-from tests.mesh.mesh_programs import ATTENTION, MLP, TRAINING
 
 BUGS = [
     ("no sum after the row-parallel product", TRAINING, ("Add(%s, %b2)", "Add(%p, %b2)"), "DIR423", "%y = Add"),

@@ -1,6 +1,7 @@
 """Programs on a mesh in the editor: hints, hover, completion, colours, and the collective that is missing."""
 
 import pytest
+from mesh_programs import MLP, TRAINING
 
 from distir.analysis.program import read
 from distir.config import Hints
@@ -12,7 +13,6 @@ from distir.ide.hover import hover
 from distir.ide.mentions import functions_mentioned
 from tests.ide.editing_samples import after, opened
 from tests.ide.reading_samples import drawn, viewed
-from tests.mesh.mesh_programs import MLP, TRAINING
 
 BODY = "func @main(%x: Tensor[Float32, (8@dp, 4), 1]) mesh (dp = 2, tp = 4) {{\n  {}\n  return %y\n}}\n"
 

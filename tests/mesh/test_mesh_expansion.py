@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from mesh_programs import ATTENTION, MLP, PROGRAMS
+from random_mesh_programs import random_program
 
 import distir
 from distir.analysis import check
@@ -12,8 +14,6 @@ from distir.simulate.simulation import simulate
 from distir.syntax import parse, print_module, print_rolled
 from distir.transform.mesh import erase, expand
 from distir.transform.verification import verify
-from tests.mesh.mesh_programs import ATTENTION, MLP, PROGRAMS
-from tests.mesh.random_mesh_programs import random_program
 
 SIZES = {"B": 4}
 

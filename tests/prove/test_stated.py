@@ -170,9 +170,14 @@ def test_examples_written_by_hand_are_proved(distributed, against):
 
 def test_no_example_is_left_out():
     sequential = {"gpt2_reshape.dir", "mixture_of_experts.dir"}
-    on_a_mesh = {"mlp_mesh.dir"}  # programs on meshes are proved in tests/mesh
+    on_a_mesh = {"mlp_mesh.dir"}
     named = {name for pair in BY_HAND for name in pair} | sequential | on_a_mesh
     assert {path.name for path in EXAMPLES.glob("*.dir")} == named
+
+
+def test_the_example_on_a_mesh_is_proved_against_what_it_means():
+    module = distir.parse((EXAMPLES / "mlp_mesh.dir").read_text())
+    assert prove(distir.expand(module), distir.erase(module)).proved
 
 
 MADE = {"gpt2_training": "gpt2_training", "gpt2": "gpt2", "mlp": "mlp_training"}
