@@ -81,7 +81,7 @@ class CountedStatement:
 
     def at(self, number: int, times: int) -> Facts:
         """The facts at one of several times, counted from 0."""
-        found = between(self.facts, self.last or self.facts, number, times - 1) if self.last else self.facts
+        found = between(self.facts, self.last, number, times - 1) if self.last else self.facts
         return replace(found, of=self.of[number]) if self.of else found
 
     def attrs_at(self, number: int, times: int) -> Attributes | None:
@@ -144,6 +144,8 @@ def _is_plain(written: Counted, call: Call, function: Function) -> bool:
     """Whether a statement surely means a call: its values have names of their own, and its facts are the call's."""
     known = [*call.args, *call.results]
     if not all(isinstance(name, str) and name for name in known) or len(set(known)) != len(known):
+        return False
+    if call.claims or call.stream:
         return False
     facts, relative = _facts(written)
     params = {str(arg): param.name for arg, param in zip(call.args, function.params, strict=True)}
