@@ -350,10 +350,10 @@ NAMED = {
     "transform/checkpoint/selective.py": "a new function is called after the old one",
     "transform/fusion/kernels.py": "a new function is called after the ops in it",
     "transform/inline.py": "functions, as users call them",
+    "transform/pipeline/alike.py": "values of a function for several stages are called after those of one",
     "transform/pipeline/chunks.py": "the ops of MPI are called so",
     "transform/pipeline/step.py": "names of files",
     "validate/fitted_profile.py": "names of files and of a profile's figures",
-    "validate/memory.py": "gradients are called after weights: what published runs were predicted with",
     "validate/plans.py": "optimizers, as sources call them",
 }
 

@@ -52,13 +52,21 @@ class TensorType:
         return TensorType, (self.dtype, self.shape, self.device, self.offloaded, self.places)
 
     def __str__(self) -> str:
-        dtype = "?" if self.dtype is None else self.dtype.name
-        said = [*([OFFLOADED] if self.offloaded else ()), *show_pending(self.places)]
-        if self.shape == () and not said and (self.dtype is not None or self.device != HOST):
+        if self.shape == () and not self.said and (self.dtype is not None or self.device != HOST):
+            dtype = "?" if self.dtype is None else self.dtype.name
             return dtype if self.device == HOST else f"{dtype}[{_device(self.device)}]"
+        return self.on(_device(self.device) if self.said or self.device is not None else "")
+
+    def on(self, devices: str) -> str:
+        """The type as it is written, on devices that are written so; on none that is stated where that is empty."""
+        dtype = "?" if self.dtype is None else self.dtype.name
         shape = "??" if self.shape is None else show_shape(self.shape, self.places)
-        device = [_device(self.device)] if said or self.device is not None else []
-        return f"Tensor[{', '.join((dtype, shape, *device, *said))}]"
+        return f"Tensor[{', '.join((dtype, shape, *([devices] if devices else ()), *self.said))}]"
+
+    @property
+    def said(self) -> list[str]:
+        """What the type says behind the device."""
+        return [*([OFFLOADED] if self.offloaded else ()), *show_pending(self.places)]
 
     @property
     def elements(self) -> Dim:

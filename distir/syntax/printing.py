@@ -10,6 +10,7 @@ from itertools import groupby
 
 from distir.ir import (
     DISCARD,
+    HOST,
     Apply,
     Arg,
     Attributes,
@@ -27,14 +28,16 @@ from distir.ir import (
     Scalar,
     Statement,
     SymbolicDim,
+    TensorType,
     Type,
+    types,
 )
 from distir.ir.counted import Counted, CountedStatement, Operand, Then, as_counted, times_in
 from distir.ir.notebook import PRINTERS
 from distir.ir.places import show_mesh
 from distir.ir.rolling import rolled
 from distir.ir.types import UNKNOWN, show_shape
-from distir.syntax.ranges import MANY, SHORTEST, period_of, range_of, shortened
+from distir.syntax.ranges import MANY, SHORTEST, period_of, range_of, shortened, spread_of
 from distir.syntax.tokens import KERNEL, REPEAT_WORD, STREAM_WORD, THEN_WORD, TIMES_WORD
 
 WIDTH = 100
@@ -88,20 +91,40 @@ def _ranges(params: Sequence[Param]) -> list[str]:
     """Parameters as they are written, those whose names count on together: in brackets where they are several."""
     lines: list[str] = []
     said = [(param.name, (param.type, _named_by(param, lambda behind: f"*{behind}"))) for param in params]
+    spread = [(name, (_on_no_device(stated), roles)) for name, (stated, roles) in said]
     index = 0
     while index < len(params):
-        period, times = period_of(said, index)
-        if times:
-            together = [
-                print_param(_as_range(param, range_of(param.name, params[index + period + number].name, times)))
-                for number, param in enumerate(params[index : index + period])
-            ]
-            lines.append(together[0] if period == 1 else f"[{BETWEEN.join(together)}]")
-            index += period * times
+        together = _together(params, spread, index) or _together(params, said, index)
+        if together:
+            shown, count = together
+            lines.append(shown[0] if len(shown) == 1 else f"[{BETWEEN.join(shown)}]")
+            index += count
         else:
             lines.append(print_param(params[index]))
             index += 1
     return lines
+
+
+def _together(params: Sequence[Param], said: Sequence[tuple[str, object]], index: int) -> tuple[list[str], int] | None:
+    """Parameters from one on that count on together, as they are written, and how many they are; None if they do not.
+
+    `said`: by parameter, its name and what is the same of those of one range.
+    """
+    period, times = period_of(said, index)
+    shown: list[str] = []
+    for number in range(index, index + period):
+        column = params[number : index + period * times : period]
+        devices = [types.device_of(param.type) for param in column]
+        over = None if len(set(devices)) == 1 else spread_of(devices)
+        if over is None and len(set(devices)) > 1:
+            return None
+        shown.append(print_param(_as_range(column[0], range_of(column[0].name, column[1].name, times)), over))
+    return (shown, period * times) if shown else None
+
+
+def _on_no_device(type: Type) -> Type:
+    """The type of a tensor on any device, whichever that is."""
+    return replace(type, device=None) if isinstance(type, TensorType) and type.device not in (None, HOST) else type
 
 
 def _as_range(param: Param, name: str) -> Param:
@@ -132,10 +155,15 @@ def head_parts(function: Function) -> tuple[str, list[str], str]:
     return f"func @{function.name}(", list(map(print_param, function.params)), f"){results}{marks and f' {marks}'}"
 
 
-def print_param(param: Param) -> str:
-    """A parameter as it is written in a signature, with type and roles."""
+def print_param(param: Param, devices: str | None = None) -> str:
+    """A parameter as it is written in a signature, with type and roles.
+
+    `devices`: those over which the parameters of a range are spread.
+    """
     text = f"%{param.name}"
-    if param.type != UNKNOWN:
+    if isinstance(param.type, TensorType) and devices:
+        text += f": {param.type.on(devices)}"
+    elif param.type != UNKNOWN:
         text += f": {param.type}"
     if param.roles:
         roles = (k if v is True else f"{k} = {print_literal(v)}" for k, v in param.roles.items())

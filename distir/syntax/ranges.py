@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from distir.diagnostics.codes import syntax as codes
 from distir.files import limits
@@ -44,16 +45,24 @@ def names_of(written: str, tokens: tuple[int, int] | None = None) -> list[str]:
 
 def _numbers(written: str, found: re.Match[str]) -> range:
     """The numbers of a range: the first, the last, and how far the next one is. Raises Fault."""
-    digits = [number for number in found.groups() if number is not None]
+    return _counted_up([number for number in found.groups() if number is not None], f"%{written}", "names")
+
+
+def devices_of(written: str) -> range:
+    """The devices of a range: `1..7..3` means 1, 4 and 7. Raises Fault."""
+    return _counted_up(written.split(".."), written, "devices")
+
+
+def _counted_up(digits: Sequence[str], written: str, what: str) -> range:
     if any(len(number) > 1 and number[0] == "0" for number in digits):
         hint = "numbers of a range begin with another digit than 0"
-        raise Fault(codes.BAD_COUNTED_CALL, f"`%{written}` has a number that begins with 0", hint)
+        raise Fault(codes.BAD_COUNTED_CALL, f"`{written}` has a number that begins with 0", hint)
     first, last, *steps = (int(number[: _DIGITS + 1]) for number in digits)
     step = steps[0] if steps else 1
     if max(map(len, digits)) > _DIGITS or abs(last - first) >= limits.CALLS * max(step, 1):
-        raise Fault(codes.BAD_COUNTED_CALL, f"`%{written}` means more than {limits.CALLS} names", "write fewer")
+        raise Fault(codes.BAD_COUNTED_CALL, f"`{written}` means more than {limits.CALLS} {what}", "write fewer")
     if not step or abs(last - first) % step:
-        message = f"`%{written}` does not reach its last number"
+        message = f"`{written}` does not reach its last number"
         hint = "the third number is how far each is from the one before: `{1..7..3}` means 1, 4 and 7"
         raise Fault(codes.BAD_COUNTED_CALL, message, hint)
     return range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
@@ -134,6 +143,17 @@ def _longest(names: Sequence[str], start: int, least: int) -> tuple[int, str]:
             by = f"..{abs(step)}" if abs(step) > 1 else ""
             best, shown = end, f"{before}{{{text}..{value + step * (end - start - 1)}{by}}}{behind}"
     return best, shown
+
+
+def spread_of(devices: Sequence[int | None]) -> str | None:
+    """The range of devices of which each has equally many of a list, one behind the other; None where there is none."""
+    found = [*dict.fromkeys(devices)]
+    each, step = len(devices) // len(found), (found[1] or 0) - (found[0] or 0) if len(found) > 1 else 0
+    if step < 1 or [*devices] != [device for device in found for _ in range(each)]:
+        return None
+    if any(after != (before or 0) + step for before, after in pairwise(found)):
+        return None
+    return f"{found[0]}..{found[-1]}" + (f"..{step}" if step > 1 else "")
 
 
 def period_of(items: Sequence[tuple[str, object]], start: int) -> tuple[int, int]:

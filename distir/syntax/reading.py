@@ -7,7 +7,7 @@ that finds something wrong raises `Fault`, which `evaluate` places. Knows neithe
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from distir.diagnostics.codes import placements
@@ -36,6 +36,7 @@ from distir.syntax.grammar import Node
 from distir.syntax.numbers import INT64, large_list
 from distir.syntax.ranges import is_range, names_of, width
 from distir.syntax.tokens import KERNEL
+from distir.syntax.types import OverDevices
 
 
 class Keyword(NamedTuple):
@@ -190,7 +191,10 @@ def facts(parts: list[Any]) -> tuple[Facts, Facts, tuple[str, ...]]:
 
 
 def number_range(parts: list[Any]) -> NumberRange:
-    first, _, last = parts[0].partition("..")
+    first, last, *step = parts[0].split("..")
+    if step:
+        hint = f"how far each is from the one before follows from how often: `{first}..{last}`"
+        raise Fault(codes.BAD_COUNTED_CALL, f"expected the first and the last number, found `{parts[0]}`", hint)
     return NumberRange((int(first), int(last)))
 
 
@@ -255,23 +259,33 @@ class _Value(str):
     """A value's name, where a constant may stand, too."""
 
 
-def param(parts: list[Any]) -> Param:
+@dataclass(frozen=True, slots=True)
+class WrittenParam:
+    """Parameters as they are written: by a name, or by a range of names."""
+
+    name: str
+    type: Type | OverDevices
+    roles: Attributes
+
+
+def param(parts: list[Any]) -> WrittenParam:
     name, stated, roles = parts
-    return Param(name[1:], UNKNOWN if stated is None else stated, NO_ATTRIBUTES if roles is None else roles)
+    return WrittenParam(name[1:], UNKNOWN if stated is None else stated, NO_ATTRIBUTES if roles is None else roles)
 
 
-def params(parts: list[Param | tuple[Param, ...]]) -> tuple[Param, ...]:
+def params(parts: list[WrittenParam | tuple[Param, ...]]) -> tuple[Param, ...]:
     found: list[Param] = []
     for part in parts:
-        found += _written_out(part) if isinstance(part, Param) else part
+        found += _written_out(part) if isinstance(part, WrittenParam) else part
     return tuple(found)
 
 
-def _written_out(param: Param) -> list[Param]:
+def _written_out(param: WrittenParam) -> list[Param]:
     """The parameters that one is written for; what names another parameter in its roles counts on, too."""
     written = names_of(param.name)
+    stated = param.type.over(len(written)) if isinstance(param.type, OverDevices) else [param.type] * len(written)
     if len(written) == 1:
-        return [replace(param, name=written[0])]
+        return [Param(written[0], stated[0], param.roles)]
     named = {
         role: names_of(value)
         for role, value in param.roles.items()
@@ -281,11 +295,12 @@ def _written_out(param: Param) -> list[Param]:
         Attributes({**param.roles, **{role: names[n] for role, names in named.items()}}) for n in range(len(written))
     ]
     return [
-        replace(param, name=name, roles=own if named else param.roles) for name, own in zip(written, roles, strict=True)
+        Param(name, own, given if named else param.roles)
+        for name, own, given in zip(written, stated, roles, strict=True)
     ]
 
 
-def param_group(parts: list[Param]) -> tuple[Param, ...]:
+def param_group(parts: list[WrittenParam]) -> tuple[Param, ...]:
     """The parameters of a group: all with the first number of their ranges, then all with the next one."""
     columns = [_written_out(param) for param in parts]
     for number, column in enumerate(columns):

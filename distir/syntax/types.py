@@ -31,6 +31,7 @@ from distir.ir import (
 from distir.ir.places import PENDING, Repeated, Shared, places
 from distir.syntax.fault import Fault, meant
 from distir.syntax.numbers import INT64, integer
+from distir.syntax.ranges import devices_of
 
 
 def tensor(parts: list[Any]) -> TensorType:
@@ -47,6 +48,29 @@ def tensor(parts: list[Any]) -> TensorType:
             hint = "along one axis it is split once, or pending, or the same on each device"
             raise Fault(placements.BAD_PLACEMENT, f"a value is placed along the axis `{axis}` twice", hint)
     return TensorType(dtype, shape, device, offloaded, places((*cuts, *pending)))
+
+
+@dataclass(frozen=True, slots=True)
+class OverDevices:
+    """The type of a range of parameters, equally many of which are on each of some devices, one behind the other."""
+
+    type: TensorType
+    devices: range
+
+    def over(self, count: int) -> list[TensorType]:
+        """The types of `count` parameters. Raises Fault where there are not equally many on each device."""
+        if count % len(self.devices):
+            message = f"{count} parameters are not spread evenly over {len(self.devices)} devices"
+            hint = "equally many are on each device: 2 of `%w_{1..8}: Tensor[Float32, (4, 4), 1..4]`"
+            raise Fault(codes.BAD_COUNTED_CALL, message, hint)
+        each = count // len(self.devices)
+        return [one for device in self.devices for one in [replace(self.type, device=device)] * each]
+
+
+def spread(parts: list[Any]) -> OverDevices:
+    dtype, shape, devices, *qualities = parts
+    found = devices_of(devices)
+    return OverDevices(tensor([dtype, shape, found.start, *qualities]), found)
 
 
 def quality(parts: list[Any]) -> str | list[PendingAlong]:
@@ -226,6 +250,7 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "unknown_type": lambda _: UNKNOWN,
     "dtype": dtype,
     "device": device,
+    "spread": spread,
     "host_device": lambda _: HOST,
     "any_device": _nothing,
     "shape": shape,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from distir.analysis.kinds import ValueKinds, kinds_of
 from distir.ir import Apply, Function, TensorType, types
 from distir.ir.roles import ROLES
 from distir.ops import type_of
@@ -115,12 +116,12 @@ def parts_by_device(program: RunProgram, simulation: Simulation) -> dict[int, Me
                 bytes_ = leaf.elements * leaf.dtype.bytes if leaf.dtype is not None else 0
                 state += bytes_ if "state" in param.roles else 0
     each = state / max(1, elements.total())
-    names = _weights_of_layers(simulation)
+    kinds = kinds_of(simulation.module, simulation.function)
     found: dict[int, MemoryParts] = {}
     for device in simulation.memory_uses:
         is_last = device == max(simulation.memory_uses)
         tied, kept = (program.tied, program.kept) if is_last else (0, 0)
-        found[device] = _parts(program, simulation, device, names, elements[device] + tied, round(tied * each), kept)
+        found[device] = _parts(program, simulation, device, kinds, elements[device] + tied, round(tied * each), kept)
     return found
 
 
@@ -128,12 +129,12 @@ def _parts(
     program: RunProgram,
     simulation: Simulation,
     device: int,
-    names: tuple[str, ...],
+    kinds: ValueKinds,
     elements: int,
     more_state: int,
     kept: int,
 ) -> MemoryParts:
-    """The parts of a device. `names`: see `_weights_of_layers`; `elements`: of its weights.
+    """The parts of a device. `kinds`: of the program's values; `elements`: of its weights.
 
     `more_state`: of weights that it has a copy of; `kept`: bytes.
 
@@ -143,17 +144,17 @@ def _parts(
     peak, _, live = simulation.memory().peak(simulation.memory_of(device))
     weights = sum(value.nbytes for value in live if value.role == ROLES["param"])
     state = sum(value.nbytes for value in live if value.role == ROLES["state"])
-    gradients = sum(value.nbytes for value in live if not value.role and _is_gradient(value, names))
+    made, of = [value for value in live if value.index is not None], simulation.module.functions
+    gradients = sum(value.nbytes for value in made if kinds.is_gradient(value.function, value.name))
     activations = peak - weights - state - gradients + kept
     if program.gpu in use.copied_outputs:
         activations += sum(value.nbytes for value in live if _is_attended(value, simulation))
-    made, of = [value for value in live if value.index is not None], simulation.module.functions
     if use.weighed_experts:
         weighed = {name: _weighed(of[name]) for name in {value.function for value in made}}
         activations -= sum(value.nbytes for value in made if value.name in weighed[value.function])
     if use.remainders and not any(word.startswith("fp8=") for word in program.step.training):
-        masters = (v for v in live if v.role == ROLES["state"] and ".master" in v.name)
-        state -= sum(value.nbytes for value in masters) // 2
+        masters = {p.name for p in simulation.function.params if isinstance(p.roles.get("initial"), str)}
+        state -= sum(v.nbytes for v in live if v.role == ROLES["state"] and v.name in masters) // 2
     state = round(state * program.share)
     is_mx = MX in program.step.training
     if use.eight_bit_weights:
@@ -210,17 +211,6 @@ def _quantised_weights(program: RunProgram, simulation: Simulation, live: Sequen
         if made.results[0] == value.name and made.args[0] in weights:
             has_one_scale = made.op == "ScaleToFloat8" or made.attrs.get("block") == ()
             yield value, 1 if has_one_scale and program.gpu in BLACKWELL else 2
-
-
-def _weights_of_layers(simulation: Simulation) -> tuple[str, ...]:
-    """The names of weights, in the entry function and in layers, after which gradients are named."""
-    weights = [param.name for param in simulation.function.params if "param" in param.roles]
-    return tuple({"d" + name.split(".", 3)[-1] if ".layers." in name else "d" + name for name in weights})
-
-
-def _is_gradient(value: Live, names: tuple[str, ...]) -> bool:
-    name = value.name
-    return name.startswith(names) or (name.startswith("d") and ".layers." in name)
 
 
 def _is_attended(value: Live, simulation: Simulation) -> bool:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from thorough import most_examples
 
 from distir.files import limits
-from distir.ir import Param
+from distir.ir import DTYPES, Function, Module, Param, Return, TensorType, types
 from distir.syntax import format, parse, print_module  # noqa: A004
 from distir.syntax.fault import Fault
 from distir.syntax.ranges import means, names_of, shortened, width
@@ -116,3 +116,48 @@ def test_a_parameter_that_another_is_named_by_counts_on_with_it():
     assert [param.roles["initial"] for param in params[4:]] == ["w_1", "w_2", "w_3", "w_4"]
     assert print_module(syntax.module) == text
     assert format(syntax) == text
+
+
+def test_parameters_are_spread_over_devices():
+    text = "func @f(\n  %x: Tensor[Float32, (4, 4), 1],\n  [%w.{0..5}.a: Tensor[Float32, (4, 4), 1..21..10] {param},\n"
+    text += "   %w.{0..5}.b: Tensor[Float32, (4,), 1..21..10, offloaded]],\n"
+    text += "  %y_{1..4}: Tensor[Float32, (), 2..3],\n  %z_{1..4}: Tensor[Float32, (4, 4), 3]\n) {\n  return %x\n}\n"
+    syntax = parse(text)
+    assert not syntax.diagnostics
+    params = syntax.module.functions["f"].params
+    devices = {p.name: types.device_of(p.type) for p in params}
+    assert [devices[f"w.{layer}.a"] for layer in range(6)] == [1, 1, 11, 11, 21, 21]
+    assert [devices[f"y_{number}"] for number in range(1, 5)] == [2, 2, 3, 3]
+    assert params[2].type.offloaded
+    assert print_module(syntax.module) == text
+    assert format(syntax) == text
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 4)), min_size=1, max_size=4), st.sampled_from([1, 3, 1024]))
+@settings(max_examples=most_examples(100), deadline=None)
+def test_parameters_on_any_devices_are_read_back(stages, step):
+    """Stages of equally many layers or not, on devices that count on or not."""
+    devices = [1 + step * place for place, (layers, _) in enumerate(stages) for _ in range(layers)]
+    devices += [number for _, number in stages]
+    params = tuple(Param(f"w_{n}", TensorType(DTYPES["Float32"], (4,), device)) for n, device in enumerate(devices))
+    module = Module([Function("f", params, (Return(()),))])
+    assert parse(print_module(module)).module == module
+
+
+@pytest.mark.parametrize(
+    ("param", "words"),
+    [
+        ("%w_{1..4}: Tensor[Float32, (4,), 1..3]", "4 parameters are not spread evenly over 3 devices"),
+        ("%w: Tensor[Float32, (4,), 1..2]", "1 parameters are not spread evenly over 2 devices"),
+        ("%w_{1..4}: Tensor[Float32, (4,), 1..4..2]", "does not reach its last number"),
+        ("%w_{1..4}: Tuple[Tensor[Float32, (4,), 1..2]]", "a device"),
+    ],
+)
+def test_devices_over_which_parameters_are_not_spread_are_refused(param, words):
+    (found,) = parse(f"func @f({param}) {{\n  return\n}}\n").diagnostics
+    assert words in found.message
+
+
+def test_a_range_of_devices_is_of_parameters():
+    (found,) = parse("func @f(%x) {\n  %y: Tensor[Float32, (4,), 1..2] = Relu(%x)\n  return\n}\n").diagnostics
+    assert "a device" in found.message

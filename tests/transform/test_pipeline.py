@@ -452,7 +452,7 @@ def test_rounds_compute_the_same(devices, microbatches, schedule, virtual):
 
 def test_stages_are_functions_of_any_device():
     made = pipeline(mlp(4, 4, 16, training=True), 2, 4)
-    stages = [f for f in made if f.name.startswith("stage_")]
+    stages = [f for f in made if f.name.startswith("stage")]
     passes = [f"stage_{i}_{direction}" for i in (1, 2) for direction in ("forward", "backward")]
     summing = ["stage_1_accumulate_backward", "stage_2_accumulate_forward", "stage_2_accumulate_backward"]
     assert [f.name for f in stages] == [*passes, *summing]
@@ -473,9 +473,44 @@ def test_the_pipeline_of_the_paper_is_found():
 # Balance.
 
 
+def passes_of(made, phase):
+    """By stage: the function of its pass."""
+    calls = [s for f in made for s in f.body if isinstance(s, Call) and s.facts.stage and s.facts.phase in ("", phase)]
+    return {s.facts.stage: made.functions[s.function] for s in reversed(calls)}
+
+
 def layers_of(made, count):
-    bodies = [made.functions[f"stage_{i}_forward"].body for i in range(1, count + 1)]
-    return [sum(isinstance(s, Call) for s in body) for body in bodies]
+    passes = passes_of(made, "forward")
+    return [sum(isinstance(s, Call) for s in passes[stage].body) for stage in range(1, count + 1)]
+
+
+def test_passes_that_do_the_same_are_one_function():
+    module = transform(small_gpt2(layers=8), "grad")
+    made = transform(module, "pp=4", "microbatches=4", "balance=uniform")
+    forward, backward = passes_of(made, "forward"), passes_of(made, "backward")
+    assert forward[2].name == forward[3].name == "stages_2_to_3_forward"
+    assert backward[2].name == backward[3].name == "stages_2_to_3_backward"
+    assert forward[1].name == "stage_1_forward"  # it has the embedding, too
+    assert next(p.name for p in forward[2].params) == "weights"
+    of_call = [s.facts for f in made for s in f.body if isinstance(s, Call) and s.function == "stages_2_to_3_forward"]
+    assert {(facts.stage, facts.layer) for facts in of_call} == {(2, 3), (3, 5)}
+    assert [s.facts.layer for s in forward[2].body if isinstance(s, Call)] == [1, 2]  # from the call's on
+    assert verify(module, made).equal
+
+
+def test_the_text_hardly_grows_with_the_stages():
+    texts = [
+        print_rolled(transform(mlp(n, 4, 16, training=True), f"pp={n}", f"microbatches={n}", "schedule=gpipe"))
+        for n in (8, 16)
+    ]
+    functions = [text.count("func @") for text in texts]
+    assert functions[0] == functions[1]
+    assert len(texts[1].splitlines()) < 2 * len(texts[0].splitlines())  # 64 passes and 256
+
+
+def test_stages_that_differ_are_functions_of_their_own():
+    made = transform(small_gpt2(layers=8), "grad", "pp=4", "microbatches=4", "balance=2,1,3,2")
+    assert len({f.name for f in passes_of(made, "forward").values()}) == 4
 
 
 def test_uniform_and_given_numbers_of_layers():

@@ -12,7 +12,7 @@ from distir.models import gpt2
 from distir.transform import transform, verify
 from distir.transform.pipeline.emission import each_once
 from distir.transform.pipeline.filling import filled_orders
-from distir.transform.pipeline.order import Message, least_span, makespan, merge
+from distir.transform.pipeline.order import Message, in_waves, least_span, makespan, merge
 from distir.transform.pipeline.passes import Pass, Task, forward_only, in_flight, stage_devices
 from distir.transform.pipeline.schedules import SCHEDULES, Schedule, in_turns
 from distir.transform.pipeline.step import pipeline_of
@@ -183,6 +183,22 @@ def test_inference_takes_one_pass_per_stage_and_microbatch(devices, microbatches
     events = merge(order, messages(order, devices))
     assert len([e for e in events if isinstance(e, Task)]) == devices * microbatches
     assert [task.microbatch for task in order[-1]] == list(range(microbatches))
+
+
+@quick
+@given(numbers(), st.data())
+def test_in_waves_each_device_does_the_same_in_the_same_order(given, data):
+    name, devices, microbatches, virtual = given
+    order = SCHEDULES[name](devices, microbatches, virtual)
+    home = stage_devices(order)
+    length = data.draw(st.lists(st.integers(70, 130), min_size=len(home), max_size=len(home)))
+    events = merge(order, messages(order, len(home)), lambda task: length[task.stage])
+    waves = in_waves(events, lambda task: home[task.stage])
+
+    def of(device, events):
+        return [event for event in events if device in {home[stage] for stage in event.stages}]
+
+    assert all(of(device, waves) == of(device, events) for device in range(devices))
 
 
 def test_a_fast_stage_waits_rather_than_lets_a_slow_one_wait():

@@ -10,10 +10,10 @@ In the order in which a program passes through the files; `step` runs them all:
 - Passes as functions. `splitting` halves backward passes (input and weight gradients), `packing` packs values into
   tuples, `outlining` makes functions, `accumulation` adds gradients to their sums.
 - The order of passes. `passes` defines passes and orders, `schedules` has the schedules (`best` searches for one),
-  `validation` checks an order, `order` adds messages, `filling` moves weight gradients into idle time, `repetition`
-  finds the steady state; `prepared` combines these.
+  `validation` checks an order, `order` adds messages and lists together what devices do at a time, `filling` moves
+  weight gradients into idle time, `repetition` finds the steady state; `prepared` combines these.
 - The program. `placement` assigns values to devices, `frames` writes passes, messages, and the steady state as calls of
-  a function `round`, `emission` writes the module.
+  a function `round`, `emission` writes the module, `alike` makes one function of passes that do the same.
 
 `recovered` recovers the order of passes from such a program; `torch_csv` reads and writes orders in PyTorch's format.
 """

@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from distir.ir import Apply, Call, Function, Return, Statement, Type, names, results
+from distir.ir import NO_FACTS, Apply, Call, Facts, Function, Return, Statement, Type, names, results
 from distir.ir.builder import FunctionBuilder, namer
+from distir.ir.rewrite import facts_of
 from distir.transform.dead_code import live
 from distir.transform.pipeline.outlining import Outlined, bindable
 
@@ -81,4 +82,5 @@ class _Writer:
         """Add values that are now defined to their sums."""
         for name in made:
             for so_far, total in self.waiting.pop(name, ()):
-                self.f.body.append(Apply((total,), "Sum", (so_far, name)))
+                layer = Facts(layer=facts_of(self.makers[name]).layer) if name in self.makers else NO_FACTS
+                self.f.body.append(Apply((total,), "Sum", (so_far, name), facts=layer))

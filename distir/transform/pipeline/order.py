@@ -49,6 +49,9 @@ NOMINAL: Mapping[Pass, float] = {Pass.FORWARD: 1.0, Pass.BACKWARD: 2.0, Pass.WEI
 SPLIT: Mapping[Pass, float] = dict.fromkeys(Pass, 1.0)
 """Default lengths if the backward pass is split."""
 
+TURNS = {kind: turn for turn, kind in enumerate(Pass)}
+"""By kind of pass: its turn among those that devices run side by side."""
+
 PATIENCE = (1.0, 2.0, math.inf)
 """How long a sender is ready to wait, relative to the wait that this saves its receiver. All values are tried."""
 
@@ -71,6 +74,45 @@ def merge(
         if best[0] <= bound:
             break
     return best[1]
+
+
+def in_waves(events: Sequence[Event], device_of: Callable[[Task], int]) -> list[Event]:
+    """The events in waves of what devices do side by side: passes of one kind, then messages of one kind.
+
+    Each device keeps its order, so that nothing takes another time. Equal statements follow each other in the program.
+    """
+    waves: defaultdict[int, tuple[list[Task], list[Message]]] = defaultdict(lambda: ([], []))
+    reached: defaultdict[int, int] = defaultdict(int)
+    """By device: the wave of its last event."""
+    for event in events:
+        if isinstance(event, Task):
+            wave = reached[device_of(event)] = reached[device_of(event)] + 1
+            waves[wave][0].append(event)
+        else:
+            ends = device_of(event.source), device_of(event.target)
+            wave = max(reached[device] for device in ends)
+            reached.update(dict.fromkeys(ends, wave))
+            waves[wave][1].append(event)
+    found: list[Event] = []
+    for _, (tasks, messages) in sorted(waves.items()):
+        found += sorted(tasks, key=lambda task: (TURNS[task.kind], task.stage))
+        while messages:
+            messages = _run(messages, device_of, found)
+    return found
+
+
+def _run(messages: Sequence[Message], device_of: Callable[[Task], int], found: list[Event]) -> list[Message]:
+    """Add those of the first one's kind that need not wait for others; the rest is returned."""
+    left: list[Message] = []
+    waiting = set[int]()
+    for message in messages:
+        ends = device_of(message.source), device_of(message.target)
+        if message.source.kind is messages[0].source.kind and waiting.isdisjoint(ends):
+            found.append(message)
+        else:
+            left.append(message)
+            waiting.update(ends)
+    return left
 
 
 def makespan(

@@ -10,12 +10,13 @@ from functools import cached_property, lru_cache
 
 from distir.cost import Hardware
 from distir.ir import Function, Module
+from distir.transform.pipeline.alike import with_shared
 from distir.transform.pipeline.best import BestOrder
 from distir.transform.pipeline.costs import exact_lengths
 from distir.transform.pipeline.emission import each_once, write
 from distir.transform.pipeline.filling import filled_orders
 from distir.transform.pipeline.frames import LEAST
-from distir.transform.pipeline.order import DeadlockError, Event, Message, least_span, makespan, merge
+from distir.transform.pipeline.order import DeadlockError, Event, Message, in_waves, least_span, makespan, merge
 from distir.transform.pipeline.passes import Lengths, Order, Pass, Task, stage_devices
 from distir.transform.pipeline.placement import Place, Placement
 from distir.transform.pipeline.repetition import Timetable, folded, stretched, unfolded
@@ -63,13 +64,20 @@ class Prepared:
     def written(self) -> Module:
         """The pipeline."""
         if self.timed is None:
-            return self._first
+            return self._shared(self._first)
         if self.found is not None:
             orders = [self.found.order, *self.found.named]
         else:
             order = self.rule(self.count)
             orders = [order, *(() if self.is_given else _filled(order, tuple(self._timed[0].items())))]
-        return write(self.placement, folded(self._shortest(orders), LEAST), self.functions)
+        return self._shared(write(self.placement, folded(self._shortest(orders), LEAST), self.functions))
+
+    def _shared(self, written: Module) -> Module:
+        """The pipeline in which passes that do the same are one function."""
+        passes = [(each.function, kind.value) for (_, kind), each in self.placement.passes.items()]
+        adding = ((each.function, kind.value) for (_, kind), each in self.placement.accumulating.items())
+        passes += [(function, f"accumulate_{what}") for function, what in adding]
+        return with_shared(written, {function.name: (function.facts.stage, what) for function, what in passes})
 
     @cached_property
     def found(self) -> BestOrder | None:
@@ -123,7 +131,7 @@ class Prepared:
             left = [event for event in unfolded(self.timetable) if event.microbatch < count]
             alike = self._by_device(left) == self._by_device(self._merged(order, self.lengths))
         steps = [stretch.step for stretch in self.timetable if stretch.count > 1]
-        rounds = [function.name for function in [*self.written][len(self.functions) : -3]]  # before the entry function
+        rounds = [function.name for function in [*self._first][len(self.functions) : -3]]  # before the entry function
         found = {name: max(more, 0) // step for name, step in zip(rounds, steps, strict=False)}
         return found if alike and len(rounds) == len(steps) else None
 
@@ -141,7 +149,7 @@ class Prepared:
         """An order with its messages. Raises ProgramError where stages need values of each other in a circle."""
         count = sum(task.kind is Pass.FORWARD and task.stage == 0 for tasks in order for task in tasks)
         try:
-            return _merged(order, _messages(self.placement, count), tuple(lengths.items()))
+            return _merged(order, _messages(self.placement, count), tuple(lengths.items()), tuple(self.stage_devices))
         except DeadlockError:
             raise self.placement.deadlock() from None
 
@@ -192,9 +200,11 @@ def some(devices: int, stages: int, count: int) -> list[int]:
 
 
 @lru_cache(maxsize=32)  # plans of a search differ in the number of microbatches; these caches are shared by them
-def _merged(order: Order, messages: tuple[Message, ...], lengths: tuple[tuple[Place, float], ...]) -> Sequence[Event]:
+def _merged(
+    order: Order, messages: tuple[Message, ...], lengths: tuple[tuple[Place, float], ...], homes: tuple[int, ...]
+) -> Sequence[Event]:
     known = dict(lengths)
-    return merge(order, messages, lambda task: known[task.stage, task.kind])
+    return in_waves(merge(order, messages, lambda task: known[task.stage, task.kind]), lambda task: homes[task.stage])
 
 
 @lru_cache(maxsize=4)
