@@ -30,9 +30,10 @@ def show(
 ) -> int:
     """Annotate a program with its types, known values and times.
 
-    Every inferred type and device is annotated. Facts about a single call are in comments, for the first call of each
-    function: types, known host values, and each op's duration, start and devices. The result is again a .dir program.
-    If it cannot be simulated, it is shown without times, with the reason on standard error.
+    Every inferred type and device is annotated; types of more than 8 tensors, and of more than 8 results, are summed up
+    in comments. Facts about a single call are in comments, for the first call of each function: types, known host
+    values, and each op's duration, start and devices. The result is again a .dir program. If it cannot be simulated, it
+    is shown without times, with the reason on standard error.
 
     For example:
 

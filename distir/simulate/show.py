@@ -7,13 +7,13 @@ no terminal; the editor uses `occurrences` and `moment`, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distir.analysis import Checker, Instance, State
 from distir.analysis.program import Program
 from distir.analysis.provenance import with_facts, without_facts
-from distir.cost import show_seconds
+from distir.cost import show_bytes, show_seconds
 from distir.ir import (
     DISCARD,
     NO_FACTS,
@@ -29,7 +29,7 @@ from distir.ir import (
     names,
     types,
 )
-from distir.ir.counted import CountedStatement, as_call, as_counted
+from distir.ir.counted import CountedStatement, Result, as_call, as_counted, times_in
 from distir.ops import Value, canonical, type_of
 from distir.simulate.body import Body
 from distir.simulate.descent import EventPlace, Run
@@ -40,6 +40,9 @@ from distir.syntax import FunctionSyntax, Syntax, format, parse, print_literal, 
 
 WIDEST_ALIGNED = 110
 """The longest statement after which comments are aligned."""
+
+LARGE = 8
+"""The most tensors of a type, or results of a statement, that are annotated one by one."""
 
 VALUES_SHOWN = 16
 """Known values of more elements are not written out."""
@@ -147,7 +150,7 @@ def annotated(program: Program, entry: Instance, simulation: Simulation | None, 
             if (note := _note(_whole(written.function.body[index], syntax), index, occurrence, timeline))
         }
         _put_behind(lines, notes)
-        above[syntax.source.position(written.span.start)[0] - 1] = _introduction(occurrence, simulation)
+        above[syntax.source.position(written.span.start)[0] - 1] = _introduction(occurrence, found, simulation)
     return "\n".join(line for number, line in enumerate(lines) for line in (*above.get(number, ()), line))
 
 
@@ -193,8 +196,7 @@ class _Counting:
         return made
 
     def _annotated(self, each: CountedStatement, own: State) -> CountedStatement:
-        firsts = [next(filter(None, r), DISCARD) if isinstance(r, tuple) else r for r in each.results]
-        claims = tuple(_claim(own, name) for name in firsts)
+        claims = tuple([_claim_of_all(own, r) for r in each.results]) if len(each.results) <= LARGE else ()
         each = replace(each, claims=claims if any(claims) else ())
         return each if self.facts else replace(each, facts=NO_FACTS, last=NO_FACTS, of=())
 
@@ -205,13 +207,15 @@ def _with_claims(written: FunctionSyntax, own: State, counting: _Counting) -> Fu
     body = tuple(counting.claimed(function.name, n, statement, own) for n, statement in enumerate(function.body))
     result_types = function.result_types
     returned = tuple(map(type_of, own.returned))
-    if returned and all(map(_is_known, returned)):
+    if returned and all(map(_is_known, returned)) and sum(map(types.width, returned)) <= LARGE:
         result_types = returned
     return replace(written, function=replace(function, body=body, result_types=result_types))
 
 
 def _claimed(statement: Statement, own: State) -> Statement:
     if not isinstance(statement, (Apply, Call)):
+        return statement
+    if len(statement.results) > LARGE:
         return statement
     stated = statement.claims or (None,) * len(statement.results)
     claims = tuple(_claim(own, name) or claim for name, claim in zip(statement.results, stated, strict=True))
@@ -220,7 +224,18 @@ def _claimed(statement: Statement, own: State) -> Statement:
 
 def _claim(own: State, name: str) -> Type | None:
     found = type_of(own[name]) if name != DISCARD else UNKNOWN
-    return found if _is_known(found) else None
+    return found if _is_known(found) and types.width(found) <= LARGE else None
+
+
+def _claim_of_all(own: State, result: Result) -> Type | None:
+    """The type that a result has each time, on no device where they differ; None where a time's is not known.
+
+    Of a result that is no list, the last time's alone is.
+    """
+    found = [_claim(own, name) for name in result] if isinstance(result, tuple) else [None]
+    if len(set(found)) > 1 and None not in found:
+        found = [types.on_device(claim, None) for claim in found if claim is not None]
+    return found[0] if len(set(found)) == 1 else None
 
 
 def _is_known(type: Type) -> bool:
@@ -252,7 +267,9 @@ def _note(statement: Statement, index: int, occurrence: Occurrence, timeline: Ti
     state = occurrence.instance.state
     stated = statement.claims or (None,) * len(statement.results)
     parts: list[str] = []
-    for name, claim in zip(statement.results, stated, strict=True):
+    if len(statement.results) > LARGE:
+        parts.append(_brief([type_of(state[name]) for name in statement.results if name != DISCARD]))
+    for name, claim in zip(statement.results, stated, strict=True) if not parts else ():
         shown = _known(state[name], claim, statement) if name != DISCARD else None
         if shown is not None:
             parts.append(f"%{name}: {shown}" if len(statement.results) > 1 else shown)
@@ -268,11 +285,26 @@ def _known(value: Value, claim: Type | None, statement: Statement) -> str | None
         if shown is not None:
             return shown
     found = type_of(value)
-    return None if found in (claim, UNKNOWN) else str(found)
+    return None if found in (claim, UNKNOWN) else _shown(found)
 
 
-def _introduction(occurrence: Occurrence, simulation: Simulation | None) -> list[str]:
-    """The comments above a function: the call for which it is shown."""
+def _shown(type: Type) -> str:
+    return str(type) if types.width(type) <= LARGE else _brief([type])
+
+
+def _brief(found: Sequence[Type]) -> str:
+    """What types of many tensors amount to: `81 tensors, 1.25GB`, or `64 of Tensor[Int64, (1, 8192), 1]`."""
+    if len(set(found)) == 1 and len(found) > 1 and types.width(found[0]) == 1:
+        return f"{len(found)} of {found[0]}"
+    leaves = [leaf for each in found for leaf in types.leaves(each)]
+    sizes = [leaf.nbytes for leaf in leaves if isinstance(leaf, TensorType)]
+    known = [size for size in sizes if isinstance(size, int)]
+    amount = f", {show_bytes(sum(known))}" if len(known) == len(leaves) else ""
+    return f"{len(leaves)} tensors{amount}"
+
+
+def _introduction(occurrence: Occurrence, found: Mapping[str, Occurrence], simulation: Simulation | None) -> list[str]:
+    """The comments above a function: the call for which it is shown. `found`: by function, its first occurrence."""
     function, args = occurrence.instance.function, occurrence.instance.args
     lines: list[str] = []
     is_special = any(type_of(v) != p.type for p, v in zip(function.params, args, strict=True))
@@ -284,12 +316,16 @@ def _introduction(occurrence: Occurrence, simulation: Simulation | None) -> list
             lines.append("// Shown for these arguments:")
     elif is_special:
         caller, index = occurrence.caller
+        counted: dict[str, Function] = {}
+        while times_in(caller) and (outer := found[caller.name].caller) is not None:  # as the text has it
+            counted[caller.name] = caller
+            caller, index = outer
         call = caller.body[index]
         assert isinstance(call, Call)
-        bare = replace(call, claims=())
-        lines.append(f"// Shown as first called, by @{caller.name}: {print_statement(bare)}")
+        (first, *more) = print_statement(replace(call, claims=()), counted).split("\n")
+        lines.append(f"// Shown as first called, by @{caller.name}: {first}{' …' if more else ''}")
     return lines + [
-        f"//   %{param.name}: {type_of(value)}{_shown_argument(value)}"
+        f"//   %{param.name}: {_shown(type_of(value))}{_shown_argument(value)}"
         for param, value in zip(function.params, args, strict=True)
         if type_of(value) != param.type
     ]

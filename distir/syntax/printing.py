@@ -187,7 +187,7 @@ def print_statement(statement: Statement, counted: Mapping[str, Function] = NONE
         case Call(names, function, args, claims, stream, facts):
             return f"{_results(names, claims)}@{function}({_args(args)}){_stream(stream)}{_braced(facts)}"
         case Return(args):
-            return f"return {_args(args)}" if args else "return"
+            return f"return {_returned(args)}" if args else "return"
         case _:
             return f"{_results(statement.results, ())}..."
 
@@ -303,6 +303,26 @@ def _facts(facts: Facts, last: Facts | None = None) -> list[str]:
         if first:
             said.append(f"{name} = {first}" if first == final else f"{name} = {first}..{final}")
     return said + ([f"of = %{facts.of}"] if facts.of else [])
+
+
+def _returned(args: Sequence[Arg]) -> str:
+    """What is returned, in brackets what counts on together."""
+    said = [(arg, None) if isinstance(arg, str) else ("", arg) for arg in args]
+    parts: list[str] = []
+    index = start = 0
+    while index < len(args):
+        period, times = period_of(said, index)
+        if period > 1:
+            parts += [_args(args[start:index])] if index > start else []
+            firsts, following = said[index : index + period], said[index + period : index + 2 * period]
+            names = [
+                f"%{range_of(name, after, times)}" for (name, _), (after, _) in zip(firsts, following, strict=True)
+            ]
+            parts.append(f"[{', '.join(names)}]")
+            start = index = index + period * times
+        else:
+            index += max(1, times)
+    return ", ".join([*parts, *([_args(args[start:])] if start < len(args) else [])])
 
 
 def _args(args: Sequence[Arg]) -> str:

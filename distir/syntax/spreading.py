@@ -76,7 +76,7 @@ def spread(
         return Meant(call, function, size)
     spreading = _Spreading(names, places[0])
     if isinstance(written, tuple):
-        return Meant(spreading.flat(written), size=size)
+        return Meant(spreading.returned(written), size=size)
     assert isinstance(written, WrittenStatement)
     args = spreading.flat(arg for arg in written.operation.args if not isinstance(arg, Then))
     claims: list[Type | None] = []
@@ -135,6 +135,21 @@ class _Spreading:
     def flat(self, args: Iterable[Arg]) -> tuple[Arg, ...]:
         """Operands with the names that they mean."""
         return tuple(one for number, arg in enumerate(args) for one in self.items(arg, self.places.operand(number)))
+
+    def returned(self, args: Iterable[Arg]) -> tuple[Arg, ...]:
+        """What is returned; ranges in brackets count on together."""
+        found: list[Arg] = []
+        for number, arg in enumerate(args):
+            tokens = self.places.operand(number)
+            if isinstance(arg, tuple) and any(isinstance(one, str) and is_range(self.names[int(one)]) for one in arg):
+                columns = [self.items(one, tokens) for one in arg]
+                if len(set(map(len, columns))) > 1:
+                    message, hint = "ranges in brackets count on together", "write ranges that are equally long"
+                    raise placed(Fault(codes.BAD_COUNTED_CALL, message, hint), tokens)
+                found += [one for row in zip(*columns, strict=True) for one in row]
+            else:
+                found += self.items(arg, tokens)
+        return tuple(found)
 
     def items(self, arg: Arg, tokens: tuple[int, int]) -> list[Arg]:
         """The operands that one is written for."""

@@ -3,6 +3,7 @@ from cli_samples import MACHINE, PIPELINE, SMALL
 
 from distir.analysis.program import read
 from distir.ir import Apply, Call, Function, Module
+from distir.ir.rolling import unrolled
 
 
 def unannotated(module):
@@ -36,6 +37,42 @@ def test_what_is_shown_is_the_same_program_with_annotations_and_checks(distir, f
     shown = read(distir("show", file("a.dir", text), *flags).out)
     assert not shown.diagnostics
     assert unannotated(shown.module) == unannotated(read(text).module)
+
+
+SPREAD = """func @main(%x_{1..4}: Tensor[Float32, (4, 8), 1], %w_{1..4}: Tensor[Float32, (8, 8), 1] {param}) {
+  repeat 4 times {
+    [%y_{1..4}] = Send[device = 2..5]([%x_{1..4}])
+    [%z_{1..4}] = Relu([%y_{1..4}])
+  }
+  repeat 4 times {
+    %h = MatMul(%x_1 then %k, [%w_{1..4}])
+    %k = Concat[axis = 0](%h, %h)
+  }
+  return %k, %z_{1..4}
+}
+"""
+
+
+def test_counted_statements_are_annotated_with_what_holds_each_time(distir, file):
+    shown = distir("show", file("a.dir", SPREAD), "--hardware", MACHINE).out
+    assert "[%y_{1..4}]: Tensor[Float32, (4, 8)] = Send" in shown  # each on another device
+    assert "%k = Concat" in shown  # each time twice as long
+    again = read(shown)
+    assert not again.diagnostics
+    assert unannotated(unrolled(again.module)) == unannotated(unrolled(read(SPREAD).module))
+
+
+def test_types_of_many_tensors_are_summed_up(distir, file):
+    text = """func @main(%x: Tensor[Float32, (160, 10), 1]) {
+  %x_{1..16} = Split[axis = 0, num_outputs = 16](%x)
+  %all = MakeTuple(%x_{1..16})
+  return %all
+}
+"""
+    shown = distir("show", file("a.dir", text), "--hardware", MACHINE).out
+    assert "(%x)  // 16 of Tensor[Float32, (10, 10), 1]; " in shown
+    assert "%all = MakeTuple(%x_{1..16})" in shown
+    assert "// 16 tensors, 6.40kB" in shown
 
 
 def test_what_is_shown_once_is_shown_alike_again(distir, file):

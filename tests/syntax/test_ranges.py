@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from thorough import most_examples
 
 from distir.files import limits
-from distir.ir import DTYPES, Function, Module, Param, Return, TensorType, types
+from distir.ir import DTYPES, UNKNOWN, Function, Module, Param, Return, TensorType, types
 from distir.syntax import format, parse, print_module  # noqa: A004
 from distir.syntax.fault import Fault
 from distir.syntax.ranges import means, names_of, shortened, width
@@ -161,3 +161,24 @@ def test_devices_over_which_parameters_are_not_spread_are_refused(param, words):
 def test_a_range_of_devices_is_of_parameters():
     (found,) = parse("func @f(%x) {\n  %y: Tensor[Float32, (4,), 1..2] = Relu(%x)\n  return\n}\n").diagnostics
     assert "a device" in found.message
+
+
+@given(st.lists(st.tuples(runs, st.integers(1, 3)), max_size=3), st.booleans())
+@settings(max_examples=most_examples(200), deadline=None)
+def test_what_is_returned_is_read_back(groups, first):
+    names = ["loss"] * first
+    for one, others in groups:
+        names += [name + "_new" * (n + 1) for name in one for n in range(others)]
+    names = [*dict.fromkeys(names)]
+    params = tuple(Param(name, UNKNOWN) for name in names)
+    module = Module([Function("f", params, (Return(tuple(names)),))])
+    assert parse(print_module(module)).module == module
+
+
+def test_what_is_returned_together_counts_on_together():
+    text = "func @f(%x, [%w.{0..4}.a,\n   %w.{0..4}.b]) {\n  return %x, [%w.{0..4}.a, %w.{0..4}.b]\n}\n"
+    (function,) = parse(text).module
+    assert function.returned[:4] == ("x", "w.0.a", "w.0.b", "w.1.a")
+    assert "return %x, [%w.{0..4}.a, %w.{0..4}.b]\n" in print_module(Module([function]))
+    (found,) = parse("func @f(%w_{1..4}, %b_{1..3}) {\n  return [%w_{1..4}, %b_{1..3}]\n}\n").diagnostics
+    assert "count on together" in found.message
