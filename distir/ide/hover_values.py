@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from distir.analysis.placing import held
+from distir.analysis.placement_states import held
 from distir.analysis.stated_places import complaint
 from distir.cost import show_bytes
 from distir.diagnostics import Source

@@ -7,7 +7,7 @@ same on every device.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -95,11 +95,6 @@ def along(placed: Places, axis: str) -> Place | None:
     return next((place for place in placed if place.axis == axis), None)
 
 
-def without(placed: Places, axis: str) -> Places:
-    """The placement of a value that is whole along an axis."""
-    return tuple(place for place in placed if place.axis != axis)
-
-
 def cuts_of(placed: Places, dim: int) -> list[SplitAlong]:
     """The cuts of a dimension, outermost first."""
     return [place for place in placed if isinstance(place, SplitAlong) and place.dim == dim]
@@ -122,6 +117,12 @@ def show_pending(placed: Places) -> Iterator[str]:
         axes = [place.axis for place in placed if isinstance(place, PendingAlong) and place.how == how]
         if axes:
             yield f"{how} {axes[0]}" if len(axes) == 1 else f"{how} ({', '.join(axes)})"
+
+
+def show_axes(axes: Sequence[str]) -> str:
+    """Axes as a message names them: `dp`, `dp` and `tp`."""
+    *first, last = (f"`{axis}`" for axis in axes)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def show_mesh(mesh: Mesh) -> str:

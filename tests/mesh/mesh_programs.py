@@ -120,4 +120,36 @@ func @main(
 }
 """
 
-PROGRAMS = {"mlp": MLP, "attention": ATTENTION, "training": TRAINING, "stages": STAGES}
+OVER_AXES = """\
+func @main(
+  %x: Tensor[Float32, (16@(dp, cp), 8), 1] {batch = 0},
+  %w: Tensor[Float32, (8@(dp, cp), 8@tp), 1] {param},
+  %b: Tensor[Float32, (8,), 1] {param}
+) mesh (dp = 2, tp = 2, cp = 2) {
+  %w_all = AllGather[axis = ["dp", "cp"], dim = 0](%w)
+  %h = MatMul(%x, %w_all)
+  %every = AllGather[axis = "tp", dim = 1](%h)
+  %y = Add(%every, %b)
+  %own = ReduceMean(%y, [0, 1])
+  %loss = AllReduce[axis = ["cp", "dp"]](%own)
+  %db_own = ReduceSum[keepdims = 0](%y, [0])
+  %db = AllReduce[axis = ["dp", "cp"]](%db_own)
+  %dw_own = Gemm[transA = true](%x, %h)
+  %dw = ReduceScatter[axis = ["dp", "cp"], dim = 0](%dw_own)
+  %w_new = SGD(%w, %dw)
+  %b_new = SGD(%b, %db)
+  %turned = AllToAll[axis = ["dp", "cp"], split = 1, join = 0](%w)
+  %part = Shard[axis = ["cp", "dp"], dim = 0](%b_new)
+  %share = Share[axis = ["cp", "dp"]](%b_new)
+  %again = AllReduce[axis = ["dp", "cp"]](%share)
+  return %loss, %w_new, %b_new, %turned, %part, %again
+}
+"""
+
+PROGRAMS = {
+    "mlp": MLP,
+    "attention": ATTENTION,
+    "training": TRAINING,
+    "stages": STAGES,
+    "several axes": OVER_AXES,
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distir.analysis.placing import erased_type
+from distir.analysis.placement_states import erased_type
 from distir.ir import NO_ATTRIBUTES, Apply, Call, Function, Module, Param, Statement, Type
 from distir.ir.rewrite import mapped, with_names, with_operands
 from distir.ops.mesh import COLLECTIVES

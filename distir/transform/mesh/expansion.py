@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
-from distir.analysis.placing import place_of, state_of, typing
+from distir.analysis.moving import axes_of
+from distir.analysis.placement_states import place_of, state_of
+from distir.analysis.placing import typing
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import devices
 from distir.diagnostics.codes import placements as codes
@@ -231,13 +233,13 @@ class _Body(ShardedBody):
         return Decisions(tuple(each[k] for k in every), parts, made, self.factors, order)
 
     def _collective_of_mesh(self, statement: Apply, w: Value, given: State) -> None:
-        """Append what a collective over an axis of the mesh is on its devices."""
-        axis, names = statement.attrs["axis"], [axis for axis, _ in self.axes]
+        """Append what a collective over axes of the mesh is on its devices: one of all devices along them."""
         (arg,), (name,) = statement.args, statement.results
         assert isinstance(arg, str)
-        k, first = names.index(str(axis)), len(self.items)
-        with self.along(k):
-            now, then = (state_along(_of_items(s), k) for s in (self.state(arg), given))
+        names, first = [axis for axis, _ in self.axes], len(self.items)
+        along = [names.index(axis) for axis in axes_of(statement)]
+        with self.along(*along):
+            now, then = (state_along(_of_items(s), along[0]) for s in (self.state(arg), given))
             self._brought(arg, name, w, now, then)
         for number, item in enumerate(self.items[first:], first):
             self.items[number] = with_facts(item, statement.facts)

@@ -242,7 +242,7 @@ def _join_along(
     held: dict[int, Arg] = dict(enumerate(parts))
     for k, own, size in reversed(state.cuts):
         count = 1 if mesh.representative else size
-        firsts = [rank for rank in held if mesh.coordinate(rank, k) == 0]
+        firsts = [rank for rank in held if mesh.coordinate(rank, (k,)) == 0]
         held = {
             rank: _joined(
                 f, hint, [held[r] for r in _ranks_along(rank, k, count, mesh)], own, size, devices[rank], k, mesh
