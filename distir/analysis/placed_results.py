@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from distir.analysis.domains import Instance
 from distir.analysis.mending import ending, named, shown
+from distir.analysis.stated_places import complaint
 from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import Diagnostic
 from distir.diagnostics.codes import placements as codes
@@ -42,7 +43,8 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
     if not module.mesh or entry is None or entry.name not in own or not isinstance(entry.body[-1], Return):
         return
     for k, param in enumerate(entry.params):
-        if (pending := _pending(param.type)) is not None:
+        pending = None if complaint(param.type, module.mesh) else _pending(param.type)
+        if pending is not None:
             site = Site(entry.name, None, Part("param_type", k))
             message = f"`%{param.name}` is stated as {pending}"
             share = Apply((), "Share", (), Attributes({"axis": named(pending.axes)}))

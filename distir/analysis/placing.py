@@ -20,7 +20,7 @@ from distir.analysis.placement_states import erased, place_of, state, tensors, u
 from distir.analysis.stated_places import complaint, refuse
 from distir.diagnostics.codes import placements as codes
 from distir.ir import HOST, AnyType, Apply, Mesh, Part, SplitAlong, TensorType, TupleType, Type, types
-from distir.ir.places import Place, cuts_of, places
+from distir.ir.places import Place, cuts_of, places, show_axes
 from distir.ops import Reject, Value, type_of
 from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import State, is_host
@@ -75,9 +75,25 @@ def placed(mesh: Mesh, statement: Apply, vs: tuple[Value, ...], infer: Infer) ->
     wrong = {axis: one for axis, one in found.items() if isinstance(one, Nearest)}
     if wrong:
         raise refusal(statement, vs, wrong)
+    _refuse_parted_twice(statement, found)
     order = _order(statement, vs)
     each = zip(ws, *(one.given for one in found.values() if isinstance(one, Typing)), strict=True)
     return tuple(_placed(statement, w, states, mesh, order) for w, *states in each)
+
+
+def _refuse_parted_twice(statement: Apply, found: Mapping[str, Typing | Nearest]) -> None:
+    """Raises Reject where a statement would be written as others along each of two dimensions: no rule does both."""
+    parted = {
+        axis: one.letter
+        for axis, one in found.items()
+        if isinstance(one, Typing) and one.parted and one.layout is not None and not one.layout.again
+    }
+    if len({*parted.values()}) > 1:
+        message = (
+            f"`{statement.op}` takes parts of one dimension, and is given parts along {show_axes([*parted])}"
+        )
+        hint = "gather its operands along one of these axes first"
+        raise Reject(codes.NOT_PARTS, message, Part("callee"), help=hint)
 
 
 def _dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, int]) -> int:

@@ -146,10 +146,31 @@ func @main(
 }
 """
 
+VOCABULARY = """\
+func @main(
+  %ids: Tensor[Int64, (4@dp, 6), 1] {batch = 0},
+  %labels: Tensor[Int64, (24@dp,), 1] {batch = 0},
+  %x: Tensor[Float32, (24@dp, 16), 1],
+  %wte: Tensor[Float32, (32@(tp, cp), 16), 1] {param},
+  %wv: Tensor[Float32, (16, 32@(cp, tp)), 1] {param},
+  %dloss: Float32[1]
+) mesh (dp = 2, tp = 2, cp = 2) {
+  %own = Gather[axis = 0](%wte, %ids)
+  %e = AllReduce[axis = ["tp", "cp"]](%own)
+  %logits = MatMul(%x, %wv)
+  %dlogits = SoftmaxCrossEntropyLossGrad(%dloss, %logits, %labels)
+  %dwv_own = Gemm[transA = true](%x, %dlogits)
+  %dwv = AllReduce[axis = "dp"](%dwv_own)
+  %wv_new = SGD(%wv, %dwv)
+  return %e, %wv_new
+}
+"""
+
 PROGRAMS = {
     "mlp": MLP,
     "attention": ATTENTION,
     "training": TRAINING,
     "stages": STAGES,
     "several axes": OVER_AXES,
+    "vocabulary": VOCABULARY,
 }

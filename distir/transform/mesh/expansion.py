@@ -31,7 +31,6 @@ from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
 from distir.transform.mesh.erasure import as_identities
 from distir.transform.sharding.body import Callee, ShardedBody
-from distir.transform.sharding.decide import NoRule
 from distir.transform.sharding.factors import Decisions, written_along
 from distir.transform.sharding.items import Collective, Each, Item, LocalSlice, with_facts
 from distir.transform.sharding.mesh import mesh_of
@@ -197,40 +196,36 @@ class _Body(ShardedBody):
         elif any(isinstance(type_of(v), TupleType) for v in vs):
             self.write(statement, ws, given)
         else:
-            self._on_parts(index, statement, vs, ws)
+            self._on_parts(statement, vs, ws)
             for name, w, state in zip(statement.results, ws, given, strict=True):
                 self.define(name, w, state)
 
-    def _on_parts(self, index: int, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> None:
+    def _on_parts(self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> None:
         """Append a statement as each device executes it on its parts."""
         states = tuple(map(self.state, statement.args))
-        try:
-            written_along(self, replace(statement, claims=()), self._decisions(statement, vs, ws, states))
-        except NoRule:
-            message = f"`{statement.op}` cannot be written out on parts along several axes of the mesh at once"
-            hint = "gather its operands along one of the axes first"
-            site = Site(self.function.name, index)
-            raise ProgramError([Diagnostic(codes.NOT_PARTS, site, message, help=hint)]) from None
+        written_along(self, replace(statement, claims=()), self._decisions(statement, vs, ws, states))
 
     def _decisions(
         self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...]
     ) -> Decisions:
-        """The typing of a statement along each axis, and its operands and results, cut along those before."""
+        """The typing of a statement along each axis, and its operands and results, cut along those before.
+
+        Along axes that split the same dimension it is one typing: that of all devices along them.
+        """
         nested_ones = (state.order for state in states if isinstance(state, Nested))
         order = next(filter(None, nested_ones), tuple(range(len(self.axes))))
-        each: dict[int, Typing] = {}
-        operands: dict[int, tuple[Value, ...]] = {}
-        results: dict[int, tuple[Value, ...]] = {}
-        cut, made = vs, ws
+        along: dict[Typing, tuple[int, ...]] = {}
         for k in order:
             axis, size = self.axes[k]
-            each[k] = typing(statement, vs, ws, tuple(state_along(s, k) for s in states), axis, size)
-            operands[k], results[k] = cut, made
-            cut = tuple(map(_part, cut, each[k].needed, [size] * len(cut)))
-            made = tuple(map(_part, made, each[k].given, [size] * len(made)))
-        every = range(len(self.axes))
-        parts, made = tuple(operands[k] for k in every), tuple(results[k] for k in every)
-        return Decisions(tuple(each[k] for k in every), parts, made, self.factors, order)
+            found = typing(statement, vs, ws, tuple(state_along(s, k) for s in states), axis, size)
+            along[found] = (*along.get(found, ()), k)
+        along = dict(sorted(along.items(), key=lambda item: item[0].parted))  # these are written last
+        operands, results = [vs], [ws]
+        for own, factors in along.items():
+            size = math.prod(self.factors[k] for k in factors)
+            operands.append(tuple(map(_part, operands[-1], own.needed, [size] * len(vs))))
+            results.append(tuple(map(_part, results[-1], own.given, [size] * len(ws))))
+        return Decisions(tuple(along), tuple(operands[:-1]), tuple(results[:-1]), self.factors, tuple(along.values()))
 
     def _collective_of_mesh(self, statement: Apply, w: Value, given: State) -> None:
         """Append what a collective over axes of the mesh is on its devices: one of all devices along them."""

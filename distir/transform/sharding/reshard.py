@@ -93,6 +93,15 @@ class Resharding:
         self._by_parts[factors] = self.by_parts
         self.size, self.order, self.by_parts = size, order, by_parts
 
+    @contextmanager
+    def holding(self, args: Sequence[Arg], values: Sequence[Value]) -> Generator[None]:
+        """Within it, arguments are parts of their values: these."""
+        names = [(arg, value) for arg, value in zip(args, values, strict=False) if isinstance(arg, str) and arg]
+        before = {arg: self._values[arg] for arg, _ in names if arg in self._values}
+        self._values.update(names)
+        yield
+        self._values.update(before)
+
     def define(self, name: str, value: Value, state: State) -> None:
         """Define a name: the value of the whole program that it represents, and its state."""
         if name == DISCARD:
