@@ -7,7 +7,6 @@ not compute parts of its results of what each device has is refused, with the co
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -20,7 +19,7 @@ from distir.analysis.placement_states import erased, place_of, state, tensors, u
 from distir.analysis.stated_places import complaint, refuse
 from distir.diagnostics.codes import placements as codes
 from distir.ir import HOST, AnyType, Apply, Mesh, Part, SplitAlong, TensorType, TupleType, Type, types
-from distir.ir.places import Place, cuts_of, places, show_axes
+from distir.ir.places import Place, Size, count, cuts_of, places, show_axes
 from distir.ops import Reject, Value, type_of
 from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import State, is_host
@@ -89,15 +88,16 @@ def _refuse_parted_twice(statement: Apply, found: Mapping[str, Typing | Nearest]
         if isinstance(one, Typing) and one.parted and one.layout is not None and not one.layout.again
     }
     if len({*parted.values()}) > 1:
-        message = (
-            f"`{statement.op}` takes parts of one dimension, and is given parts along {show_axes([*parted])}"
-        )
+        message = f"`{statement.op}` takes parts of one dimension, and is given parts along {show_axes([*parted])}"
         hint = "gather its operands along one of these axes first"
         raise Reject(codes.NOT_PARTS, message, Part("callee"), help=hint)
 
 
-def _dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, int]) -> int:
-    """By how many devices what is split along an axis divides: those of all axes that split the same dimension."""
+def _dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, Size]) -> int | None:
+    """By how many devices what is split along an axis divides: those of all axes that split the same dimension.
+
+    None where a size is a name.
+    """
     leaves = [leaf for v in vs if isinstance(v, (TensorType, TupleType)) for leaf in types.leaves(v)]
     cuts = [
         cuts_of(leaf.places, place.dim)
@@ -106,11 +106,18 @@ def _dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, int]) -> int:
         for place in leaf.places or ()
         if isinstance(place, SplitAlong) and place.axis == axis
     ]
-    return max((math.prod(sizes[cut.axis] for cut in own) for own in cuts), default=sizes[axis])
+    each = [sizes[axis], *(count(sizes[cut.axis] for cut in own) for own in cuts)]
+    numbers = [size for size in each if isinstance(size, int)]
+    return max(numbers) if len(numbers) == len(each) else None
 
 
 def typing(
-    statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...], axis: str, size: int
+    statement: Apply,
+    vs: tuple[Value, ...],
+    ws: tuple[Value, ...],
+    states: tuple[State, ...],
+    axis: str,
+    size: int | None,
 ) -> Typing:
     """How a statement computes parts of its results along one axis. Raises Reject if it does not."""
     found = _typing(statement, vs, ws, states, size)
@@ -120,7 +127,7 @@ def typing(
 
 
 def _typing(
-    statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...], size: int
+    statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...], size: int | None
 ) -> Typing | Nearest:
     """How a statement computes parts of its results along one axis, or what is wrong."""
     op, given = lookup(statement.op), tuple(map(type_of, ws))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from distir.analysis.placement_states import held
@@ -34,7 +33,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.counted import called
-from distir.ir.places import NOUNS
+from distir.ir.places import NOUNS, count
 from distir.ir.roles import described
 from distir.ops import Value, type_of
 from distir.simulate.show import Occurrence, show_value
@@ -160,7 +159,7 @@ def _held(view: View, value: Value) -> str:
     part = held(found, mesh)
     size = types.nbytes(part)
     bytes_ = f", {show_bytes(size)}" if isinstance(size, int) else ""
-    return f"each of {math.prod(n for _, n in mesh)} devices holds {code(in_full(part))}{bytes_}"
+    return f"each of {dims.show(count(n for _, n in mesh))} devices holds {code(in_full(part))}{bytes_}"
 
 
 def _pending(view: View, function: Function, name: str, made: int | None) -> str:

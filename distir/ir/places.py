@@ -14,7 +14,10 @@ from typing import Final
 from distir.ir import dims
 from distir.ir.dims import Dim, SymbolicDim
 
-Mesh = tuple[tuple[str, int], ...]
+Size = int | SymbolicDim
+"""The number of devices along an axis; a name that is bound later, as those of dimensions are."""
+
+Mesh = tuple[tuple[str, Size], ...]
 """The axes of a mesh and their sizes, outermost first; empty where there is none."""
 
 
@@ -123,6 +126,21 @@ def show_axes(axes: Sequence[str]) -> str:
     """Axes as a message names them: `dp`, `dp` and `tp`."""
     *first, last = (f"`{axis}`" for axis in axes)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def count(sizes: Iterable[Size]) -> Dim:
+    """The number of devices along axes of these sizes."""
+    return dims.product(sizes)
+
+
+def with_sizes(mesh: Mesh, bound: Mapping[str, int]) -> Mesh:
+    """The mesh with numbers in place of names that are bound."""
+    return tuple((axis, bound.get(str(size), size)) for axis, size in mesh)
+
+
+def unsized(mesh: Mesh) -> list[str]:
+    """The names in sizes of a mesh."""
+    return [str(size) for _, size in mesh if isinstance(size, SymbolicDim)]
 
 
 def show_mesh(mesh: Mesh) -> str:

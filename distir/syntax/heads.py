@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distir.diagnostics.codes import syntax as codes
-from distir.ir import UNKNOWN, Mesh, Param
-from distir.ir.places import MESH
+from distir.ir import UNKNOWN, Mesh, Param, dims
+from distir.ir.places import MESH, Size
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
@@ -114,10 +114,12 @@ def _recovered(piece: Words, types: bool = True, ranges: bool = True) -> Head:
 def _mesh(tokens: list[str], kinds: tuple[str, ...]) -> Mesh:
     """The axes that a head states, as far as they can be read: without them no type that names one is understood."""
     at = next((i for i, token in enumerate(tokens) if token == MESH and kinds[i + 1 : i + 2] == ("(",)), len(tokens))
-    axes: dict[str, int] = {}
+    axes: dict[str, Size] = {}
     for i in range(at + 2, len(kinds)):
         if kinds[i : i + 3] == (IDENT, "=", INT) and len(tokens[i + 2]) < _DIGITS:
             axes.setdefault(tokens[i], max(1, int(tokens[i + 2])))
+        elif kinds[i : i + 3] == (IDENT, "=", IDENT):
+            axes.setdefault(tokens[i], dims.named(tokens[i + 2]))
         if kinds[i] == ")":
             break
     return tuple(axes.items())

@@ -29,7 +29,7 @@ from distir.ir import (
 from distir.ir.counted import Then
 from distir.ir.dims import LARGEST
 from distir.ir.facts import FACTS, NO_FACTS, PHASES, Facts
-from distir.ir.places import MESH
+from distir.ir.places import MESH, Size
 from distir.syntax import constants, numbers, types
 from distir.syntax.fault import Fault, meant
 from distir.syntax.grammar import Node
@@ -161,18 +161,18 @@ def mesh(parts: list[Any]) -> Keyword:
             raise Fault(
                 placements.BAD_MESH, f"two axes of the mesh are called `{name}`", "give one another name", number
             )
-        if not 0 < size <= LARGEST:
+        if isinstance(size, int) and not 0 < size <= LARGEST:
             hint = "an axis has one device or more"
             raise Fault(placements.BAD_MESH, f"`{size}` is no size of the axis `{name}`", hint, number)
     return Keyword(MESH, _Axes(axes))
 
 
-def axis_size(parts: list[Any]) -> tuple[str, int]:
+def axis_size(parts: list[Any]) -> tuple[str, Size]:
     name, size = parts
-    return name, numbers.integer([size])
+    return name, size
 
 
-class _Axes(tuple[tuple[str, int], ...]):
+class _Axes(tuple[tuple[str, Size], ...]):
     """The axes of a mesh, which a mark states."""
 
 

@@ -17,7 +17,7 @@ from distir.analysis.placing import typing
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import devices
 from distir.diagnostics.codes import placements as codes
-from distir.ir import Apply, Arg, Call, Function, Mesh, Module, Part, Site, SplitAlong, TensorType, TupleType, Type
+from distir.ir import Apply, Arg, Call, Constant, Function, Module, Part, Site, SplitAlong, TensorType, TupleType, Type
 from distir.ir.collection import paused_collection
 from distir.ir.deep import Deep
 from distir.ir.places import along, places, show_mesh
@@ -30,6 +30,7 @@ from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
 from distir.transform.mesh.erasure import as_identities
+from distir.transform.mesh.sizes import NumberedMesh, numbered, sized
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.factors import Decisions, written_along
 from distir.transform.sharding.items import Collective, Each, Item, LocalSlice, with_facts
@@ -38,20 +39,24 @@ from distir.transform.sharding.partition import NONE, Partition
 from distir.transform.sharding.rewrite import restated, share_of
 from distir.transform.sharding.scatter_gather import gather, scatter
 
+NO_SIZES: Mapping[str, Constant] = {}
 
-def expand(module: Module) -> Module:
+
+def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES) -> Module:
     """The program of every device that a program on a mesh represents, with `@main.scatter` and `@main.gather`.
 
     Device s of the program becomes as many devices as the mesh has, side by side, numbered with the first axis
-    outermost. A program without a mesh stays as it is. Raises ProgramError where the program does not check, or an op
-    cannot be written out on parts.
+    outermost. `bind` has sizes of the mesh that are names. A program without a mesh stays as it is. Raises ProgramError
+    where the program does not check, or a size has no number.
     """
     if not module.mesh:
         return module
+    module = sized(module, bind)
+    axes = numbered(module)
     analysis = checked(module)
     plain = as_identities(module)
     entry = entry_of(plain)
-    axes, count = module.mesh, math.prod(size for _, size in module.mesh)
+    count = math.prod(size for _, size in axes)
     if count > MOST_ENTRIES:
         message = f"expected at most {MOST_ENTRIES:,} devices, found {count:,} in `{show_mesh(axes)}`"
         raise ProgramError([Diagnostic(codes.BAD_MESH, Site(entry.name), message, help="take fewer devices")])
@@ -72,7 +77,7 @@ def expand(module: Module) -> Module:
     return made
 
 
-def placement(type: Type, axes: Mesh) -> State:
+def placement(type: Type, axes: NumberedMesh) -> State:
     """Where the parts of a value of a type are, along the axes as factors of all devices."""
     if isinstance(type, TupleType):
         return tuple(placement(item, axes) for item in type.items)
@@ -87,7 +92,7 @@ def placement(type: Type, axes: Mesh) -> State:
     return Nested(tuple(zip(states, sizes, strict=True)), order)
 
 
-def placed(v: Value, state: State, axes: Mesh) -> Value:
+def placed(v: Value, state: State, axes: NumberedMesh) -> Value:
     """A value of this placement, as the program with the mesh has it."""
     if isinstance(v, TupleType):
         own = state if isinstance(state, tuple) else (state,) * len(v.items)
@@ -128,7 +133,7 @@ class _Program(Partition):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.written: Analysis = self.analysis
-        self.axes: Mesh = ()
+        self.axes: NumberedMesh = ()
 
     def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[Callee]:
         """The function for arguments that are placed so."""
@@ -160,7 +165,7 @@ class _Program(Partition):
 class _Body(ShardedBody):
     """The body of a function: each statement on the parts that the program says, and its collectives."""
 
-    def on_mesh(self, written: Analysis, axes: Mesh, args: tuple[Value, ...]) -> None:
+    def on_mesh(self, written: Analysis, axes: NumberedMesh, args: tuple[Value, ...]) -> None:
         """Set the program on the mesh, and what it gives this function."""
         self.axes = axes
         self.said = written.domain.instance(self.function.name, args)
