@@ -9,16 +9,18 @@ from distir.analysis.mending import described, ending, named, shown
 from distir.analysis.placement_states import state_of, tensors, unplaced
 from distir.analysis.stated_places import complaint, unknown_axis
 from distir.diagnostics.codes import placements as codes
-from distir.ir import HOST, AnyType, Apply, Mesh, Part, PendingAlong, Places, SplitAlong, TensorType, TupleType
+from distir.ir import HOST, AnyType, Apply, Meshes, Part, PendingAlong, Places, SplitAlong, TensorType, TupleType
 from distir.ir.places import NOUNS, Place, along, cuts_of, places, show_axes
+from distir.ir.types import device_of
 from distir.ops import Reject, Value, bind, item_of, type_of
 from distir.ops.mesh import COLLECTIVES
 from distir.syntax import print_literal
 
 
-def moved(mesh: Mesh, statement: Apply, v: Value, w: Value) -> Value:
+def moved(meshes: Meshes, statement: Apply, v: Value, w: Value) -> Value:
     """The result of a collective over axes of the mesh. Raises Reject."""
-    axes = axes_of(statement)
+    axes, device = axes_of(statement), device_of(type_of(v))
+    mesh = meshes.of(device)
     for axis in axes:
         if axis not in dict(mesh):
             wrong = unknown_axis(axis, mesh)
@@ -27,7 +29,7 @@ def moved(mesh: Mesh, statement: Apply, v: Value, w: Value) -> Value:
         which = "an axis twice" if axes else "no axis"
         message = f"`{statement.op}` names {which}: `axis = {print_literal(axes)}`"
         raise Reject(codes.BAD_COLLECTIVE, message, Part("attribute", "axis"), help="name each axis once")
-    return _moved(mesh, statement, axes, v, w)
+    return _moved(meshes, statement, axes, v, w)
 
 
 def axes_of(collective: Apply) -> tuple[str, ...]:
@@ -36,22 +38,22 @@ def axes_of(collective: Apply) -> tuple[str, ...]:
     return tuple(map(str, axes)) if isinstance(axes, tuple) else (str(axes),)
 
 
-def _moved(mesh: Mesh, statement: Apply, axes: tuple[str, ...], v: Value, w: Value) -> Value:
+def _moved(meshes: Meshes, statement: Apply, axes: tuple[str, ...], v: Value, w: Value) -> Value:
     if isinstance(w, TupleType):
         cuts = [place for t in tensors(type_of(v)) for place in t.places if isinstance(place, SplitAlong)]
         if statement.attrs.get("op") == "max" or any(cut.blocks for cut in cuts):
             message = f"`{statement.op}` of pending maxima, or of parts in blocks, takes no tuple"
             raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="unpack it")
-        items = (_moved(mesh, statement, axes, item_of(v, k), item) for k, item in enumerate(w.items))
+        items = (_moved(meshes, statement, axes, item_of(v, k), item) for k, item in enumerate(w.items))
         return TupleType(tuple(map(type_of, items)))
     found = type_of(v)
-    if (isinstance(found, AnyType) and found.device != HOST) or complaint(found, mesh):
+    if (isinstance(found, AnyType) and found.device != HOST) or complaint(found, meshes):
         return unplaced(w)
     if not isinstance(found, TensorType) or not isinstance(w, TensorType) or found.device == HOST:
         message = f"`{statement.op}` expected a value on a device, found a host value, which every device has"
         raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="use the value as it is")
     made = replace(w, places=_changed(statement, found, axes))
-    if (wrong := complaint(made, mesh)) is not None:
+    if (wrong := complaint(made, meshes)) is not None:
         raise Reject(
             codes.BAD_PLACEMENT,
             f"`{statement.op}` would give `{made}`: {wrong.message}",

@@ -43,7 +43,7 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
     if not module.mesh or entry is None or entry.name not in own or not isinstance(entry.body[-1], Return):
         return
     for k, param in enumerate(entry.params):
-        pending = None if complaint(param.type, module.mesh) else _pending(param.type)
+        pending = None if complaint(param.type, module.meshes) else _pending(param.type)
         if pending is not None:
             site = Site(entry.name, None, Part("param_type", k))
             message = f"`%{param.name}` is stated as {pending}"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from distir.ir import HOST, AnyType, Mesh, PendingAlong, SplitAlong, TensorType, TupleType, Type
+from distir.ir import HOST, AnyType, Meshes, PendingAlong, SplitAlong, TensorType, TupleType, Type
 from distir.ir.places import Place, along
+from distir.ir.types import device_of
 from distir.ops import Value, type_of
 from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, Unsplit
 from distir.placement.part_types import part_of
@@ -36,10 +37,12 @@ def erased_type(type: Type) -> Type:
     return found
 
 
-def held(type: Type, mesh: Mesh) -> Type:
+def held(type: Type, meshes: Meshes) -> Type:
     """The type of what each device of a mesh holds of a value. Raises DimensionError if a dimension does not divide."""
+    if isinstance(type, TupleType):
+        return TupleType(tuple(held(item, meshes) for item in type.items))
     part = erased_type(type)
-    for axis, size in mesh:
+    for axis, size in meshes.of(device_of(type)):
         part = part_of(part, state(type, axis), size)
     return part
 

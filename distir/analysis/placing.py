@@ -15,17 +15,18 @@ from distir.analysis.domains import Types
 from distir.analysis.known_ops import lookup
 from distir.analysis.mending import bringing, refusal
 from distir.analysis.moving import moved
+from distir.analysis.placed_sends import refuse_between
 from distir.analysis.placement_states import erased, place_of, state, tensors, unplaced
 from distir.analysis.stated_places import complaint, refuse
 from distir.diagnostics.codes import placements as codes
-from distir.ir import HOST, AnyType, Apply, Mesh, Part, SplitAlong, TensorType, TupleType, Type, types
+from distir.ir import HOST, AnyType, Apply, Mesh, Meshes, Part, SplitAlong, TensorType, TupleType, Type, types
 from distir.ir.places import Place, Size, count, cuts_of, places, show_axes
 from distir.ops import Reject, Value, type_of
 from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import State, is_host
 from distir.placement.nearest import Nearest, nearest
 from distir.placement.rule import Typing
-from distir.placement.typings import typings
+from distir.placement.typings import item_along, typings
 
 Infer = Callable[[tuple[Value, ...]], tuple[Value, ...]]
 """The results of a statement on whole values. Raises Reject."""
@@ -36,19 +37,19 @@ class PlacedTypes(Types):
     """Types and known values, and where their parts are on the module's mesh, if it has one."""
 
     @cached_property
-    def mesh(self) -> Mesh:
-        """The mesh of the module, on which values are placed; empty where there is none."""
-        return self.module.mesh
+    def meshes(self) -> Meshes:
+        """The meshes of the module, on which values are placed; false where there are none."""
+        return self.module.meshes
 
     def most_precise(self, op: Apply, vs: tuple[Value, ...]) -> tuple[Value, ...]:
         """The answer of the first rule that has one; on a mesh, with where its parts are."""
-        if self.mesh or op.op in COLLECTIVES:
-            return placed(self.mesh, op, vs, partial(super().most_precise, op))
+        if self.meshes or op.op in COLLECTIVES:
+            return placed(self.meshes, op, vs, partial(super().most_precise, op))
         return super().most_precise(op, vs)
 
     def meet(self, claim: Type, w: Value, part: Part) -> Value:
         """A value with what is claimed of its type. Raises Reject if that is refuted, or cannot be on the mesh."""
-        refuse(claim, self.mesh, part)
+        refuse(claim, self.meshes, part)
         try:
             return super().meet(claim, w, part)
         except Reject as reject:
@@ -56,17 +57,19 @@ class PlacedTypes(Types):
             raise
 
 
-def placed(mesh: Mesh, statement: Apply, vs: tuple[Value, ...], infer: Infer) -> tuple[Value, ...]:
+def placed(meshes: Meshes, statement: Apply, vs: tuple[Value, ...], infer: Infer) -> tuple[Value, ...]:
     """The results of a statement on values that are placed on a mesh. Raises Reject."""
     whole = tuple(map(erased, vs))
     ws = infer(whole)
     if statement.op in COLLECTIVES:
-        return (moved(mesh, statement, vs[0], ws[0]),)
+        return (moved(meshes, statement, vs[0], ws[0]),)
     if all(map(is_host, ws)):
         return ws
-    if not all(map(_is_known, vs)) or any(complaint(type_of(v), mesh) for v in vs):
+    if not all(map(_is_known, vs)) or any(complaint(type_of(v), meshes) for v in vs):
         return tuple(map(unplaced, ws))
-    sizes = dict(mesh)
+    if meshes.stages:
+        refuse_between(statement, [*map(type_of, vs)], [*map(type_of, ws)], meshes)
+    sizes = dict(mesh_of(meshes, vs))
     found = {
         axis: _typing(statement, whole, ws, tuple(state(v, axis) for v in vs), _dividing(vs, axis, sizes))
         for axis in sizes
@@ -77,7 +80,16 @@ def placed(mesh: Mesh, statement: Apply, vs: tuple[Value, ...], infer: Infer) ->
     _refuse_parted_twice(statement, found)
     order = _order(statement, vs)
     each = zip(ws, *(one.given for one in found.values() if isinstance(one, Typing)), strict=True)
-    return tuple(_placed(statement, w, states, mesh, order) for w, *states in each)
+    return tuple(_placed(statement, w, dict(zip(sizes, states, strict=True)), meshes, order) for w, *states in each)
+
+
+def mesh_of(meshes: Meshes, vs: Sequence[Value]) -> Mesh:
+    """The mesh on which a statement is executed; of a tuple of several stages' values all their axes."""
+    if not meshes.stages:
+        return meshes.mesh
+    each = (t.device for v in vs for t in tensors(type_of(v)))
+    found = [meshes.of(device) for device in each if device is not None and device != HOST] or [meshes.mesh]
+    return Meshes(found[0], tuple(enumerate(found))).axes
 
 
 def _refuse_parted_twice(statement: Apply, found: Mapping[str, Typing | Nearest]) -> None:
@@ -162,23 +174,22 @@ def _order(statement: Apply, vs: Sequence[Value]) -> dict[tuple[str, str], int]:
 
 
 def _placed(
-    statement: Apply, w: Value, states: Sequence[State], mesh: Mesh, order: Mapping[tuple[str, str], int]
+    statement: Apply, w: Value, states: Mapping[str, State], meshes: Meshes, order: Mapping[tuple[str, str], int]
 ) -> Value:
     """A result with its placement along each axis. Raises Reject where it cannot be placed so."""
     if isinstance(w, TupleType):
         items = (
-            _placed(statement, item, [s[k] if isinstance(s, tuple) else s for s in states], mesh, order)
+            _placed(statement, item, {axis: item_along(s, k) for axis, s in states.items()}, meshes, order)
             for k, item in enumerate(w.items)
         )
         return TupleType(tuple(map(type_of, items)))
-    found = [place_of(s, axis) for s, (axis, _) in zip(states, mesh, strict=True)]
-    entries = [place for place in found if place is not None]
+    entries = [place for axis, s in states.items() if (place := place_of(s, axis)) is not None]
     if not isinstance(w, TensorType) or w.device == HOST:
         if entries and not is_host(w):
             return unplaced(w)
         return w
     made = replace(w, places=places(_outermost_first(entries, order)))
-    wrong = complaint(made, mesh)
+    wrong = complaint(made, meshes)
     if wrong is not None:
         raise Reject(codes.NOT_PARTS, f"`{statement.op}` would give `{made}`: {wrong.message}", Part("callee"))
     return made

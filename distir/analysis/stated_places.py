@@ -9,7 +9,7 @@ from functools import lru_cache
 from distir.diagnostics import Code
 from distir.diagnostics.codes import placements as codes
 from distir.diagnostics.spelling import nearest
-from distir.ir import Dim, Mesh, Part, PendingAlong, SplitAlong, TensorType, TupleType, Type, dims
+from distir.ir import Dim, Mesh, Meshes, Part, PendingAlong, SplitAlong, TensorType, TupleType, Type, dims
 from distir.ir.places import Repeated, Shared, Size, count, cuts_of, show_mesh
 from distir.ops import Reject
 
@@ -23,20 +23,21 @@ class Complaint:
     code: Code = codes.BAD_PLACEMENT
 
 
-def refuse(type: Type, mesh: Mesh, part: Part) -> None:
+def refuse(type: Type, meshes: Meshes, part: Part) -> None:
     """Raises Reject where a type that is stated places values as the mesh does not allow."""
-    wrong = complaint(type, mesh)
+    wrong = complaint(type, meshes)
     if wrong is not None:
         raise Reject(wrong.code, f"`{type}`: {wrong.message}", part, help=wrong.help)
 
 
 @lru_cache(maxsize=1 << 12)
-def complaint(type: Type, mesh: Mesh) -> Complaint | None:
-    """Why values of a type cannot be placed so on a mesh; None if they can."""
+def complaint(type: Type, meshes: Meshes) -> Complaint | None:
+    """Why values of a type cannot be placed so on the mesh of their device; None if they can."""
     if isinstance(type, TupleType):
-        return next((found for item in type.items if (found := complaint(item, mesh))), None)
+        return next((found for item in type.items if (found := complaint(item, meshes))), None)
     if not isinstance(type, TensorType) or not type.places:
         return None
+    mesh = meshes.of(type.device)
     sizes = dict(mesh)
     for place in type.places:
         if place.axis not in sizes:

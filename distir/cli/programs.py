@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 from distir.cli.endings import Refused, Wrong
 from distir.cli.files import STDIN, read_bytes, shown
 from distir.diagnostics import Report, Source
-from distir.ir.places import unsized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,9 +55,9 @@ def sized_program(path: str, bind: Sequence[str] | None, on_mesh: OnMesh = "expa
         raise Wrong([Report(program.source, program.diagnostics)])
     if not program.module.mesh:
         return program, flags
-    from distir.transform.mesh import names_of_sizes
+    from distir.transform.mesh import names_in, names_of_sizes
 
-    names = {*unsized(program.module.mesh)}
+    names = {*names_in(program.module)}
     given = {**settings(path).bind, **{name: value for name, _, value in (flag.partition("=") for flag in flags)}}
     sizes = {name: int(size) if str(size).isdecimal() else size for name, size in given.items() if name in names}
     own = names_of_sizes(program.module)

@@ -153,10 +153,10 @@ def _place(value: Value) -> str:
 
 def _held(view: View, value: Value) -> str:
     """What each device of the mesh holds of a value; empty without a mesh."""
-    mesh, found = view.document.program.module.mesh, type_of(value)
-    if not mesh or types.device_of(found) == HOST or found == UNKNOWN or complaint(found, mesh):
+    meshes, found = view.document.program.module.meshes, type_of(value)
+    if not meshes or types.device_of(found) == HOST or found == UNKNOWN or complaint(found, meshes):
         return ""
-    part = held(found, mesh)
+    part, mesh = held(found, meshes), meshes.of(types.device_of(found))
     size = types.nbytes(part)
     bytes_ = f", {show_bytes(size)}" if isinstance(size, int) else ""
     return f"each of {dims.show(count(n for _, n in mesh))} devices holds {code(in_full(part))}{bytes_}"

@@ -21,6 +21,41 @@ Mesh = tuple[tuple[str, Size], ...]
 """The axes of a mesh and their sizes, outermost first; empty where there is none."""
 
 
+Stages = tuple[tuple[int, Mesh], ...]
+"""Devices of a program that represent other meshes than the rest, in ascending order, with these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meshes:
+    """What each device of a module represents: `mesh`, but for those that `stages` lists. False without meshes."""
+
+    mesh: Mesh = ()
+    stages: Stages = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.mesh)
+
+    def of(self, device: int | None) -> Mesh:
+        """The mesh that a device represents; that of most where it is not known which device."""
+        return next((mesh for stage, mesh in self.stages if stage == device), self.mesh)
+
+    @property
+    def each(self) -> tuple[Mesh, ...]:
+        """All meshes, each once."""
+        return tuple(dict.fromkeys((self.mesh, *(mesh for _, mesh in self.stages))))
+
+    @property
+    def axes(self) -> Mesh:
+        """All axes, each once, with the size that it has in the first mesh that has it."""
+        found: dict[str, Size] = {}
+        for axis, size in (pair for mesh in self.each for pair in mesh):
+            found.setdefault(axis, size)
+        return tuple(found.items())
+
+    def __str__(self) -> str:
+        return ", ".join((show_mesh(self.mesh), *(show_mesh(mesh, stage) for stage, mesh in self.stages)))
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """A replicated block, next to others that are split."""
@@ -143,9 +178,10 @@ def unsized(mesh: Mesh) -> list[str]:
     return [str(size) for _, size in mesh if isinstance(size, SymbolicDim)]
 
 
-def show_mesh(mesh: Mesh) -> str:
-    """A mesh as it is written behind a function's head: `mesh (dp = 4, tp = 2)`."""
-    return f"{MESH} ({', '.join(f'{axis} = {size}' for axis, size in mesh)})"
+def show_mesh(mesh: Mesh, stage: int | None = None) -> str:
+    """A mesh as it is written behind a function's head: `mesh (dp = 4, tp = 2)`, `mesh 2 (dp = 2, tp = 4)`."""
+    number = "" if stage is None else f" {stage}"
+    return f"{MESH}{number} ({', '.join(f'{axis} = {size}' for axis, size in mesh)})"
 
 
 MESH: Final = "mesh"

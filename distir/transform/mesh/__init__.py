@@ -7,6 +7,6 @@ of names in the sizes of the mesh.
 
 from distir.transform.mesh.erasure import erase
 from distir.transform.mesh.expansion import expand
-from distir.transform.mesh.sizes import names_of_sizes, sized
+from distir.transform.mesh.sizes import names_in, names_of_sizes, sized
 
-__all__ = ["erase", "expand", "names_of_sizes", "sized"]
+__all__ = ["erase", "expand", "names_in", "names_of_sizes", "sized"]

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import placements as codes
-from distir.ir import Constant, Module, Part, Site, types
+from distir.ir import Constant, Function, Meshes, Module, Part, Site, types
 from distir.ir.dims import LARGEST
-from distir.ir.places import show_mesh, unsized, with_sizes
+from distir.ir.places import unsized, with_sizes
 
 NumberedMesh = tuple[tuple[str, int], ...]
 """The axes of a mesh with their sizes, outermost first."""
@@ -18,7 +18,12 @@ NumberedMesh = tuple[tuple[str, int], ...]
 def names_of_sizes(module: Module) -> frozenset[str]:
     """The names in sizes of the mesh that are no dimension's, too: these are bound when the program is expanded."""
     dimensions = (types.dim_names(param.type) for function in module for param in function.params)
-    return frozenset(unsized(module.mesh)).difference(*dimensions)
+    return frozenset(names_in(module)).difference(*dimensions)
+
+
+def names_in(module: Module) -> list[str]:
+    """The names in sizes of its meshes."""
+    return [name for mesh in module.meshes.each for name in unsized(mesh)]
 
 
 def sized(module: Module, bind: Mapping[str, Constant]) -> Module:
@@ -26,21 +31,30 @@ def sized(module: Module, bind: Mapping[str, Constant]) -> Module:
 
     Raises ProgramError for what is no number of devices.
     """
-    names = [name for name in unsized(module.mesh) if name in bind]
+    names = [name for name in names_in(module) if name in bind]
     sizes = {name: size for name in names if isinstance(size := bind[name], int) and 0 < size <= LARGEST}
     for name in names:
         if name not in sizes:
             message = f"expected the number of devices along an axis for `{name}`, found `{bind[name]}`"
             raise _refused(module, message, f"bind it as in `{name}=4`")
-    return Module(replace(f, mesh=with_sizes(f.mesh, sizes)) if f.mesh else f for f in module) if sizes else module
+    return Module(_with_sizes(function, sizes) for function in module) if sizes else module
 
 
-def numbered(module: Module) -> NumberedMesh:
-    """The axes of a module's mesh. Raises ProgramError where a size is a name."""
-    for name in unsized(module.mesh):
-        message = f"`{name}` in `{show_mesh(module.mesh)}` has no number, which a program of every device needs"
+def _with_sizes(function: Function, sizes: Mapping[str, int]) -> Function:
+    stages = tuple((stage, with_sizes(mesh, sizes)) for stage, mesh in function.stages)
+    return replace(function, mesh=with_sizes(function.mesh, sizes), stages=stages)
+
+
+def refuse_names(module: Module) -> None:
+    """Raises ProgramError where a size is a name."""
+    for name in names_in(module):
+        message = f"`{name}` in `{module.meshes}` has no number, which a program of every device needs"
         raise _refused(module, message, f"give one with `--bind {name}=2`")
-    return tuple((axis, size) for axis, size in module.mesh if isinstance(size, int))
+
+
+def axes_of_device(meshes: Meshes, device: int | None) -> NumberedMesh:
+    """The axes of the mesh of a device, whose sizes are numbers."""
+    return tuple((axis, size) for axis, size in meshes.of(device) if isinstance(size, int))
 
 
 def _refused(module: Module, message: str, hint: str) -> ProgramError:

@@ -85,7 +85,34 @@ class Joint:
     facts: Facts = NO_FACTS
 
 
-Item = Each | Collective | LocalSlice | Ranked | Joint
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a device of another stage is sent: all, or a piece, of what a device has.
+
+    `cuts`: for each dimension that is cut, which of how many pieces.
+    """
+
+    rank: int
+    cuts: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A send to a stage of other devices: to each the pieces of its part.
+
+    `joins`: the dimensions of which pieces are joined, the first outermost, and how many.
+    """
+
+    result: str
+    arg: str
+    to: int
+    pieces: tuple[tuple[Piece, ...], ...]
+    joins: tuple[tuple[int, int], ...]
+    facts: Facts = NO_FACTS
+    stream: str = ""
+
+
+Item = Each | Collective | LocalSlice | Ranked | Joint | Transfer
 
 
 def with_facts(item: Item, facts: Facts) -> Item:
@@ -185,7 +212,7 @@ class Expansion:
         self._write(item)
         if not isinstance(item, Each):
             state_since(self.body, start, self.facts(item.facts))
-        if isinstance(item, Collective) and item.stream:
+        if isinstance(item, (Collective, Transfer)) and item.stream:
             self.body[start:] = on_stream(item.stream, self.body[start:])
 
     def _write(self, item: Item) -> None:
@@ -218,9 +245,15 @@ class Expansion:
             case Ranked(result, values):
                 for name, value in zip(self.names(result), values, strict=False):
                     self.body.append(Apply((name,), "Constant", (), Attributes({"value": value})))
+            case Transfer():
+                self._transfer(item)
             case Joint(results, function, args):
                 names = tuple(name for result in results for name in self.names(result))
                 self.body.append(Call(names, function, self.all(args)))
+
+    def _transfer(self, item: Transfer) -> None:
+        """Write a send to other devices than the value is on."""
+        raise NotImplementedError
 
     def _along(self, item: Collective | LocalSlice | Ranked, factors: tuple[int, ...]) -> None:
         """Write an item that concerns some factors of the mesh axis."""

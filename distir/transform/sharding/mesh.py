@@ -66,6 +66,10 @@ class Mesh:
     factors: tuple[int, ...] = ()
     """The numbers of devices, outermost first, into which the axis is divided for `Nested` states."""
 
+    def of(self, type: Type) -> Mesh:
+        """The mesh of the devices that hold a value of a type."""
+        return self
+
     @property
     def ranks(self) -> int:
         """The number of devices in the program that one becomes."""
