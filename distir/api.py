@@ -65,6 +65,11 @@ def simulate(
     """
     from distir.simulate.simulation import simulate
 
+    if module.mesh and bind:
+        from distir.transform.mesh import names_of_sizes
+
+        own = names_of_sizes(module)
+        module, bind = expand(module, bind), {name: value for name, value in bind.items() if name not in own}
     return simulate(expand(module), hardware, function, bind)
 
 
@@ -101,13 +106,13 @@ def erase(module: Module) -> Module:
     return erase(module)
 
 
-def expand(module: Module) -> Module:
-    """The program of every device of a mesh. Raises ProgramError for one with errors."""
+def expand(module: Module, bind: Bind | None = None) -> Module:
+    """The program of every device of a mesh; `bind` has its sizes that are names. Raises ProgramError for errors."""
     if not module.mesh:
         return module
     from distir.transform.mesh import expand
 
-    return expand(module)
+    return expand(module, bind or {})
 
 
 def transform(module: Module, *steps: str, **options: Any) -> Module:

@@ -117,7 +117,7 @@ class Checker(PlacedTypes):
             return self.claimed(op, ws) if op.claims else ws
         except Reject as reject:
             self._report(op, reject)
-            return ws if ws is not None and self.mesh else self._claims_alone(op)
+            return ws if ws is not None and self.meshes else self._claims_alone(op)
 
     def called(self, call: Call, vs: tuple[Value, ...]) -> Deep[Sequence[Value]]:
         """The results of a call; a mistake is reported, and the annotations hold instead."""

@@ -22,7 +22,6 @@ from distir.ir import Call, Function, Module, Part, Site
 from distir.ir.collection import paused_collection
 from distir.ir.counted import passed_on
 from distir.ir.per_thread import kept_per_thread
-from distir.ir.places import show_mesh
 from distir.ops import Value
 
 MOST_ADVISED = 100
@@ -138,7 +137,7 @@ def refuse_mesh(module: Module) -> None:
     """For what takes programs of single devices: raises ProgramError for one whose devices represent a mesh each."""
     stating = next((function for function in module if function.mesh), None)
     if stating is not None:
-        message = f"each device of this program represents a mesh of several: `{show_mesh(stating.mesh)}`"
+        message = f"each device of this program represents a mesh of several: `{module.meshes}`"
         hint = "`distir expand` gives the program of every device, `distir erase` the sequential one"
         site = Site(stating.name, None, Part("name"))
         raise ProgramError([Diagnostic(transforms.ON_A_MESH, site, message, help=hint)])

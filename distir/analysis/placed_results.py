@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from distir.analysis.domains import Instance
+from distir.analysis.mending import ending, named, shown
+from distir.analysis.stated_places import complaint
 from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import Diagnostic
 from distir.diagnostics.codes import placements as codes
-from distir.ir import Function, Module, Part, PendingAlong, Places, Return, Site, TensorType, Type, types
-from distir.ir.places import NOUNS
+from distir.ir import (
+    Apply,
+    Attributes,
+    Function,
+    Module,
+    Part,
+    PendingAlong,
+    Places,
+    Return,
+    Site,
+    TensorType,
+    Type,
+    types,
+)
+from distir.ir.places import NOUNS, show_axes
 from distir.ir.roles import is_held
 from distir.ops import type_of
 
@@ -27,10 +43,12 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
     if not module.mesh or entry is None or entry.name not in own or not isinstance(entry.body[-1], Return):
         return
     for k, param in enumerate(entry.params):
-        if (pending := _pending(param.type)) is not None:
+        pending = None if complaint(param.type, module.meshes) else _pending(param.type)
+        if pending is not None:
             site = Site(entry.name, None, Part("param_type", k))
-            message = f"`%{param.name}` is stated as a pending {NOUNS[pending.how]} along `{pending.axis}`"
-            hint = f'state its whole value; `Share[axis = "{pending.axis}"]` makes a pending sum of it'
+            message = f"`%{param.name}` is stated as {pending}"
+            share = Apply((), "Share", (), Attributes({"axis": named(pending.axes)}))
+            hint = f"state its whole value; `{shown(share)}` makes a pending sum of it"
             yield Diagnostic(codes.PENDING_END, site, message, help=hint)
     given = [type_of(v) for v in own[entry.name].returned]
     replaced = _replaced(module, entry, sound)
@@ -38,20 +56,19 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
         site = Site(entry.name, len(entry.body) - 1, Part("operand", k))
         pending = _pending(found)
         arg = entry.returned[k]
-        shown = f"`%{arg}`" if isinstance(arg, str) else "a result"
+        what = f"`%{arg}`" if isinstance(arg, str) else "a result"
         number = replaced.get(k)
         if number is not None and _differ(_placement(found), _placement(entry.params[number].type)):
             param = entry.params[number]
-            message = f"{shown} replaces `%{param.name}`, of type `{param.type}`, and is `{found}`: copies would differ"
-            hint = "bring it to where the parameter is" if pending is None else _SUM.format(pending.axis)
+            message = f"{what} replaces `%{param.name}`, of type `{param.type}`, and is `{found}`: copies would differ"
+            hint = "bring it to where the parameter is"
+            if pending is not None:
+                hint = f"sum the gradient along {show_axes(pending.axes)} before the update"
             yield Diagnostic(codes.DRIFTING, site, message, help=hint)
         elif pending is not None:
-            op = f'AllReduce[axis = "{pending.axis}"' + ("]" if pending.how == "sum" else ', op = "max"]')
-            message = f"{shown} is a pending {NOUNS[pending.how]} along `{pending.axis}`: `{found}`"
-            yield Diagnostic(codes.PENDING_END, site, message, help=f"insert `{op}` for {shown}")
-
-
-_SUM = "sum the gradient along `{}` before the update"
+            message = f"{what} is {pending}: `{found}`"
+            ended = shown(ending(pending.axes, pending.how))
+            yield Diagnostic(codes.PENDING_END, site, message, help=f"insert `{ended}` for {what}")
 
 
 def _replaced(module: Module, entry: Function, sound: bool) -> dict[int, int]:
@@ -67,9 +84,21 @@ def _replaced(module: Module, entry: Function, sound: bool) -> dict[int, int]:
     return found
 
 
-def _pending(type: Type) -> PendingAlong | None:
-    """The first sum or maximum that is pending in a value."""
-    return next((p for placed in _placement(type) for p in placed or () if isinstance(p, PendingAlong)), None)
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """What is pending in a value, and along which axes."""
+
+    how: str
+    axes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"a pending {NOUNS[self.how]} along {show_axes(self.axes)}"
+
+
+def _pending(type: Type) -> _Pending | None:
+    """What is pending in a value: in its first tensor that is not complete."""
+    each = ([p for p in placed or () if isinstance(p, PendingAlong)] for placed in _placement(type))
+    return next((_Pending(found[0].how, tuple(p.axis for p in found)) for found in each if found), None)
 
 
 def _differ(one: list[Places | None], other: list[Places | None]) -> bool:

@@ -7,39 +7,26 @@ not compute parts of its results of what each device has is refused, with the co
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 
 from distir.analysis.domains import Types
 from distir.analysis.known_ops import lookup
-from distir.analysis.stated_places import complaint, refuse, unknown_axis
+from distir.analysis.mending import bringing, refusal
+from distir.analysis.moving import moved
+from distir.analysis.placed_sends import refuse_between
+from distir.analysis.placement_states import erased, place_of, state, tensors, unplaced
+from distir.analysis.stated_places import complaint, refuse
 from distir.diagnostics.codes import placements as codes
-from distir.ir import (
-    HOST,
-    AnyType,
-    Apply,
-    Attributes,
-    Mesh,
-    Part,
-    PendingAlong,
-    Places,
-    SplitAlong,
-    TensorType,
-    TupleType,
-    Type,
-    types,
-)
-from distir.ir.places import NOUNS, Place, along, cuts_of, places, without
-from distir.ops import Reject, Value, bind, item_of, type_of
+from distir.ir import HOST, AnyType, Apply, Mesh, Meshes, Part, SplitAlong, TensorType, TupleType, Type, types
+from distir.ir.places import Place, Size, count, cuts_of, places, show_axes
+from distir.ops import Reject, Value, type_of
 from distir.ops.mesh import COLLECTIVES
-from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, Unsplit, is_host
-from distir.placement.nearest import Reshard, means_of, nearest
-from distir.placement.part_types import part_of
+from distir.placement.along import State, is_host
+from distir.placement.nearest import Nearest, nearest
 from distir.placement.rule import Typing
 from distir.placement.typings import item_along, typings
-from distir.syntax import print_literal
 
 Infer = Callable[[tuple[Value, ...]], tuple[Value, ...]]
 """The results of a statement on whole values. Raises Reject."""
@@ -50,19 +37,19 @@ class PlacedTypes(Types):
     """Types and known values, and where their parts are on the module's mesh, if it has one."""
 
     @cached_property
-    def mesh(self) -> Mesh:
-        """The mesh of the module, on which values are placed; empty where there is none."""
-        return self.module.mesh
+    def meshes(self) -> Meshes:
+        """The meshes of the module, on which values are placed; false where there are none."""
+        return self.module.meshes
 
     def most_precise(self, op: Apply, vs: tuple[Value, ...]) -> tuple[Value, ...]:
         """The answer of the first rule that has one; on a mesh, with where its parts are."""
-        if self.mesh or op.op in COLLECTIVES:
-            return placed(self.mesh, op, vs, partial(super().most_precise, op))
+        if self.meshes or op.op in COLLECTIVES:
+            return placed(self.meshes, op, vs, partial(super().most_precise, op))
         return super().most_precise(op, vs)
 
     def meet(self, claim: Type, w: Value, part: Part) -> Value:
         """A value with what is claimed of its type. Raises Reject if that is refuted, or cannot be on the mesh."""
-        refuse(claim, self.mesh, part)
+        refuse(claim, self.meshes, part)
         try:
             return super().meet(claim, w, part)
         except Reject as reject:
@@ -70,27 +57,59 @@ class PlacedTypes(Types):
             raise
 
 
-def placed(mesh: Mesh, statement: Apply, vs: tuple[Value, ...], infer: Infer) -> tuple[Value, ...]:
+def placed(meshes: Meshes, statement: Apply, vs: tuple[Value, ...], infer: Infer) -> tuple[Value, ...]:
     """The results of a statement on values that are placed on a mesh. Raises Reject."""
     whole = tuple(map(erased, vs))
     ws = infer(whole)
     if statement.op in COLLECTIVES:
-        return (_moved(mesh, statement, vs[0], ws[0]),)
+        return (moved(meshes, statement, vs[0], ws[0]),)
     if all(map(is_host, ws)):
         return ws
-    if not all(map(_is_known, vs)) or any(complaint(type_of(v), mesh) for v in vs):
-        return tuple(map(_unplaced, ws))
-    found = [
-        typing(statement, whole, ws, tuple(state(v, axis) for v in vs), axis, _dividing(vs, axis, dict(mesh)))
-        for axis, _ in mesh
-    ]
-    order = _order(statement, vs, mesh)
-    each = zip(ws, *(one.given for one in found), strict=True)
-    return tuple(_placed(statement, w, states, mesh, order) for w, *states in each)
+    if not all(map(_is_known, vs)) or any(complaint(type_of(v), meshes) for v in vs):
+        return tuple(map(unplaced, ws))
+    if meshes.stages:
+        refuse_between(statement, [*map(type_of, vs)], [*map(type_of, ws)], meshes)
+    sizes = dict(mesh_of(meshes, vs))
+    found = {
+        axis: _typing(statement, whole, ws, tuple(state(v, axis) for v in vs), _dividing(vs, axis, sizes))
+        for axis in sizes
+    }
+    wrong = {axis: one for axis, one in found.items() if isinstance(one, Nearest)}
+    if wrong:
+        raise refusal(statement, vs, wrong)
+    _refuse_parted_twice(statement, found)
+    order = _order(statement, vs)
+    each = zip(ws, *(one.given for one in found.values() if isinstance(one, Typing)), strict=True)
+    return tuple(_placed(statement, w, dict(zip(sizes, states, strict=True)), meshes, order) for w, *states in each)
 
 
-def _dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, int]) -> int:
-    """By how many devices what is split along an axis divides: those of all axes that split the same dimension."""
+def mesh_of(meshes: Meshes, vs: Sequence[Value]) -> Mesh:
+    """The mesh on which a statement is executed; of a tuple of several stages' values all their axes."""
+    if not meshes.stages:
+        return meshes.mesh
+    each = (t.device for v in vs for t in tensors(type_of(v)))
+    found = [meshes.of(device) for device in each if device is not None and device != HOST] or [meshes.mesh]
+    return Meshes(found[0], tuple(enumerate(found))).axes
+
+
+def _refuse_parted_twice(statement: Apply, found: Mapping[str, Typing | Nearest]) -> None:
+    """Raises Reject where a statement would be written as others along each of two dimensions: no rule does both."""
+    parted = {
+        axis: one.letter
+        for axis, one in found.items()
+        if isinstance(one, Typing) and one.parted and one.layout is not None and not one.layout.again
+    }
+    if len({*parted.values()}) > 1:
+        message = f"`{statement.op}` takes parts of one dimension, and is given parts along {show_axes([*parted])}"
+        hint = "gather its operands along one of these axes first"
+        raise Reject(codes.NOT_PARTS, message, Part("callee"), help=hint)
+
+
+def _dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, Size]) -> int | None:
+    """By how many devices what is split along an axis divides: those of all axes that split the same dimension.
+
+    None where a size is a name.
+    """
     leaves = [leaf for v in vs if isinstance(v, (TensorType, TupleType)) for leaf in types.leaves(v)]
     cuts = [
         cuts_of(leaf.places, place.dim)
@@ -99,149 +118,46 @@ def _dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, int]) -> int:
         for place in leaf.places or ()
         if isinstance(place, SplitAlong) and place.axis == axis
     ]
-    return max((math.prod(sizes[cut.axis] for cut in own) for own in cuts), default=sizes[axis])
-
-
-@lru_cache(maxsize=1 << 14)
-def erased(v: Value) -> Value:
-    """A value, and nothing of where its parts are: as in the sequential program."""
-    match v:
-        case TensorType(places=()):
-            return v
-        case TensorType():
-            return replace(v, places=())
-        case TupleType(items):
-            return TupleType(tuple(map(erased_type, items)))
-        case tuple():
-            return tuple(map(erased, v))
-        case _:
-            return v
-
-
-def erased_type(type: Type) -> Type:
-    """A type, and nothing of where parts are."""
-    found = erased(type)
-    assert isinstance(found, (TensorType, TupleType, AnyType))
-    return found
-
-
-def held(type: Type, mesh: Mesh) -> Type:
-    """The type of what each device of a mesh holds of a value. Raises DimensionError if a dimension does not divide."""
-    part = erased_type(type)
-    for axis, size in mesh:
-        part = part_of(part, state(type, axis), size)
-    return part
-
-
-def state(v: Value, axis: str) -> State:
-    """The placement of a value along one axis; of a tuple, that of each item."""
-    if isinstance(v, TensorType):
-        return state_of(along(v.places, axis))
-    if isinstance(v, TupleType):
-        return tuple(state(item, axis) for item in v.items)
-    return tuple(state(item, axis) for item in v) if isinstance(v, tuple) else WHOLE
-
-
-def state_of(place: Place | None) -> Unsplit | Split:
-    """An entry of a placement as a state along its axis."""
-    match place:
-        case None:
-            return WHOLE
-        case SplitAlong(dim, _, blocks):
-            return Split(dim, blocks)
-        case PendingAlong(how="sum"):
-            return PARTIAL
-        case PendingAlong():
-            return GREATEST
-
-
-def place_of(state: State, axis: str) -> Place | None:
-    """A state along an axis as an entry of a placement; None where the value is whole."""
-    if isinstance(state, Split):
-        return SplitAlong(state.axis, axis, state.blocks)
-    return PendingAlong(axis, "sum") if state is PARTIAL else PendingAlong(axis, "max") if state is GREATEST else None
-
-
-# ---- ops, along one axis
+    each = [sizes[axis], *(count(sizes[cut.axis] for cut in own) for own in cuts)]
+    numbers = [size for size in each if isinstance(size, int)]
+    return max(numbers) if len(numbers) == len(each) else None
 
 
 def typing(
-    statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...], axis: str, size: int
+    statement: Apply,
+    vs: tuple[Value, ...],
+    ws: tuple[Value, ...],
+    states: tuple[State, ...],
+    axis: str,
+    size: int | None,
 ) -> Typing:
     """How a statement computes parts of its results along one axis. Raises Reject if it does not."""
+    found = _typing(statement, vs, ws, states, size)
+    if isinstance(found, Nearest):
+        raise refusal(statement, vs, {axis: found})
+    return found
+
+
+def _typing(
+    statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...], size: int | None
+) -> Typing | Nearest:
+    """How a statement computes parts of its results along one axis, or what is wrong."""
     op, given = lookup(statement.op), tuple(map(type_of, ws))
     found = typings(op, statement.attrs, vs, states, given, size)
-    if found:
-        return found[0]
-    wrong = nearest(op, statement.attrs, vs, states, given, size)
-    first = next(iter(wrong.changes), None)
-    made = None if first is None else inserted(statement, first, axis)
-    if first is None:
-        raise Reject(codes.NOT_PARTS, f"`{op.name}` along `{axis}`: {wrong.reason}", Part("callee"))
-    what = f"`%{arg}`" if isinstance(arg := statement.args[first.operand], str) else f"operand {first.operand}"
-    needed, now = (described(item_along(s, first.item or 0)) for s in (first.needed, first.now))
-    message = f"`{op.name}` expected {what} {needed} along `{axis}`, found {now}: {wrong.reason}"
-    hint = None if made is None else f"insert `{shown(made)}` for `%{made.args[0]}`"
-    raise Reject(codes.NOT_PARTS, message, Part("operand", first.operand), help=hint)
-
-
-def described(state: State) -> str:
-    """A placement along an axis, as a message says it."""
-    if isinstance(state, Split):
-        return f"split in dimension {state.axis}" + (" by blocks" if state.blocks else "")
-    return "a pending sum" if state is PARTIAL else "a pending maximum" if state is GREATEST else "whole"
-
-
-def bringing(found: Type, wanted: Type) -> str | None:
-    """The collective that brings a value to where a type states that it is, as help; None if no single one does."""
-    if not isinstance(found, TensorType) or not isinstance(wanted, TensorType) or erased(found) != erased(wanted):
-        return None
-    differing = {place.axis for place in {*found.places} ^ {*wanted.places}}
-    if len(differing) != 1:
-        return None
-    (axis,) = differing
-    now, needed = state(found, axis), state(wanted, axis)
-    made = inserted(Apply((), "", ("",)), Reshard(0, now, needed, means_of(now, needed)), axis)
-    return None if made is None else f"`{shown(made)}` brings it there"
-
-
-MEANS: Mapping[str, str] = {"AllReduce max": "AllReduce", "Slice": "Shard"}
-"""By what `placement.nearest` calls a change of placement: the op, where that has another name."""
-
-
-def inserted(statement: Apply, change: Reshard, axis: str) -> Apply | None:
-    """The collective, without results, that brings an operand to where a statement needs it; None if none does."""
-    arg = statement.args[change.operand]
-    if change.means is None or change.item is not None or not isinstance(arg, str):
-        return None
-    attrs: dict[str, int | str] = {"axis": axis}
-    if change.means == "AllReduce max":
-        attrs["op"] = "max"
-    elif change.means == "AllToAll":
-        assert isinstance(change.now, Split)
-        attrs |= {"split": change.axis or 0, "join": change.now.axis}
-    elif change.axis is not None:
-        attrs["dim"] = change.axis
-    return Apply((), MEANS.get(change.means, change.means), (arg,), Attributes(attrs))
-
-
-def shown(collective: Apply) -> str:
-    """A collective as a message names it: `AllReduce[axis = "tp"]`."""
-    said = (f"{name} = {print_literal(value)}" for name, value in collective.attrs.items())
-    return f"{collective.op}[{', '.join(said)}]"
+    return found[0] if found else nearest(op, statement.attrs, vs, states, given, size)
 
 
 # ---- several axes
 
 
-def _order(statement: Apply, vs: Sequence[Value], mesh: Mesh) -> dict[tuple[str, str], int]:
+def _order(statement: Apply, vs: Sequence[Value]) -> dict[tuple[str, str], int]:
     """By two axes that split one dimension of an operand: the operand, with the outer axis first.
 
     Raises Reject where two operands have them in other orders: their parts are other rows.
     """
     found: dict[tuple[str, str], int] = {}
     for index, v in enumerate(vs):
-        for tensor in _tensors(type_of(v)):
+        for tensor in tensors(type_of(v)):
             for dim in range(len(tensor.shape or ())):
                 axes = [cut.axis for cut in cuts_of(tensor.places, dim)]
                 pairs = [(a, b) for n, a in enumerate(axes) for b in axes[n + 1 :]]
@@ -258,23 +174,22 @@ def _order(statement: Apply, vs: Sequence[Value], mesh: Mesh) -> dict[tuple[str,
 
 
 def _placed(
-    statement: Apply, w: Value, states: Sequence[State], mesh: Mesh, order: Mapping[tuple[str, str], int]
+    statement: Apply, w: Value, states: Mapping[str, State], meshes: Meshes, order: Mapping[tuple[str, str], int]
 ) -> Value:
     """A result with its placement along each axis. Raises Reject where it cannot be placed so."""
     if isinstance(w, TupleType):
         items = (
-            _placed(statement, item, [s[k] if isinstance(s, tuple) else s for s in states], mesh, order)
+            _placed(statement, item, {axis: item_along(s, k) for axis, s in states.items()}, meshes, order)
             for k, item in enumerate(w.items)
         )
         return TupleType(tuple(map(type_of, items)))
-    found = [place_of(s, axis) for s, (axis, _) in zip(states, mesh, strict=True)]
-    entries = [place for place in found if place is not None]
+    entries = [place for axis, s in states.items() if (place := place_of(s, axis)) is not None]
     if not isinstance(w, TensorType) or w.device == HOST:
         if entries and not is_host(w):
-            return _unplaced(w)
+            return unplaced(w)
         return w
     made = replace(w, places=places(_outermost_first(entries, order)))
-    wrong = complaint(made, mesh)
+    wrong = complaint(made, meshes)
     if wrong is not None:
         raise Reject(codes.NOT_PARTS, f"`{statement.op}` would give `{made}`: {wrong.message}", Part("callee"))
     return made
@@ -291,14 +206,6 @@ def _outermost_first(entries: Sequence[Place], order: Mapping[tuple[str, str], i
         yield first
 
 
-def _tensors(type: Type) -> Iterator[TensorType]:
-    if isinstance(type, TupleType):
-        for item in type.items:
-            yield from _tensors(item)
-    elif isinstance(type, TensorType):
-        yield type
-
-
 def _is_known(v: Value) -> bool:
     """Whether it is known where a value is."""
     if isinstance(v, tuple):
@@ -306,109 +213,3 @@ def _is_known(v: Value) -> bool:
     if isinstance(v, TupleType):
         return all(map(_is_known, v.items))
     return not isinstance(v, AnyType) or v.device == HOST
-
-
-def _unplaced(v: Value) -> Value:
-    """Of a value whose placement is not known, the device."""
-    if isinstance(v, TupleType):
-        return TupleType(tuple(type_of(_unplaced(item)) for item in v.items))
-    return AnyType(v.device) if isinstance(v, TensorType) and v.device != HOST else v
-
-
-# ---- collectives
-
-
-def _moved(mesh: Mesh, statement: Apply, v: Value, w: Value) -> Value:
-    """The result of a collective over an axis of the mesh. Raises Reject."""
-    axis = statement.attrs.get("axis")
-    if not isinstance(axis, str) or axis not in dict(mesh):
-        wrong = unknown_axis(str(axis), mesh)
-        raise Reject(codes.UNKNOWN_AXIS, wrong.message, Part("attribute", "axis"), help=wrong.help)
-    if isinstance(w, TupleType):
-        cuts = [place for t in _tensors(type_of(v)) for place in t.places if isinstance(place, SplitAlong)]
-        if statement.attrs.get("op") == "max" or any(cut.blocks for cut in cuts):
-            message = f"`{statement.op}` of pending maxima, or of parts in blocks, takes no tuple"
-            raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="unpack it")
-        return TupleType(tuple(type_of(_moved(mesh, statement, item_of(v, k), item)) for k, item in enumerate(w.items)))
-    found = type_of(v)
-    if (isinstance(found, AnyType) and found.device != HOST) or complaint(found, mesh):
-        return _unplaced(w)
-    if not isinstance(found, TensorType) or not isinstance(w, TensorType) or found.device == HOST:
-        message = f"`{statement.op}` expected a value on a device, found a host value, which every device has"
-        raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="use the value as it is")
-    made = replace(w, places=_changed(statement, found, axis))
-    if (wrong := complaint(made, mesh)) is not None:
-        raise Reject(
-            codes.BAD_PLACEMENT,
-            f"`{statement.op}` would give `{made}`: {wrong.message}",
-            Part("callee"),
-            help=wrong.help,
-        )
-    return made
-
-
-def _changed(statement: Apply, x: TensorType, axis: str) -> Places:
-    """The placement of a collective's result. Raises Reject where its operand is placed otherwise than it takes."""
-    rule, attrs = COLLECTIVES[statement.op], bind(lookup(statement.op), statement.attrs)
-    now, rest = along(x.places, axis), without(x.places, axis)
-    before = str(attrs["op"]) if rule.before == "pending" else rule.before
-
-    def dim(name: str) -> int:
-        at = attrs[name]
-        assert isinstance(at, int)
-        return at + len(x.shape or ()) if at < 0 else at
-
-    match now:
-        case None:
-            fits = before == "whole"
-        case PendingAlong(how=how):
-            fits = before == how
-        case SplitAlong():
-            fits = before == "split" and now.dim == dim(rule.taken)
-    if not fits:
-        raise _unfit(statement, x, now, axis, before, dim(rule.taken) if rule.taken else None)
-    if isinstance(now, SplitAlong):
-        inside = cuts_of(x.places, now.dim)
-        if inside[-1].axis != axis:
-            message = f"`{statement.op}` along `{axis}` would put rows of `{x}` in another order"
-            hint = f"gather along `{inside[-1].axis}` first, the innermost axis of dimension {now.dim}"
-            raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
-        if now.blocks and rule.after == "split":
-            message = f"`{statement.op}` expected one part of dimension {now.dim} on each device, found several: `{x}`"
-            hint = "write `AllGather` and `Shard`, or split the blocks apart before"
-            raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
-    if rule.after == "split":
-        return places((*rest, SplitAlong(dim(rule.given), axis)))
-    return places((*rest, PendingAlong(axis, rule.after))) if rule.after == "sum" else rest
-
-
-def _unfit(statement: Apply, x: TensorType, now: Place | None, axis: str, before: str, dim: int | None) -> Reject:
-    """The refusal of a collective for an operand that is placed otherwise."""
-    takes = {"whole": "a whole value", "split": f"a value split in dimension {dim}"}
-    wanted = takes.get(before, f"a pending {NOUNS.get(before, before)}")
-    what = f"`%{arg}`" if isinstance(arg := statement.args[0], str) else "its operand"
-    message = f"`{statement.op}` expected {wanted} along `{axis}`, found {what} {described(state_of(now))}: `{x}`"
-    other = next((p.axis for p in x.places if _kind(p) == before and p.axis != axis), None)
-    if other is not None:
-        hint = f'write `axis = "{other}"`, along which it is {"split" if before == "split" else "pending"}'
-    else:
-        hint = _instead(now, axis, before)
-    return Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
-
-
-def _instead(now: Place | None, axis: str, before: str) -> str:
-    """What to write in place of a collective that takes values of another placement."""
-    match now:
-        case None:
-            return "remove it: nothing is left to be " + ("joined" if before == "split" else "added up")
-        case PendingAlong(how=how):
-            op = ', op = "max"' if how == "max" else ""
-            return f'write `AllReduce[axis = "{axis}"{op}]`, which ends what is pending'
-        case SplitAlong() if before == "split":
-            return f"name dimension {now.dim}, which is split"
-        case SplitAlong():
-            return f'write `AllGather[axis = "{axis}", dim = {now.dim}]`, which joins the parts'
-
-
-def _kind(place: Place) -> str:
-    return place.how if isinstance(place, PendingAlong) else "split"

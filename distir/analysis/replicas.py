@@ -30,7 +30,12 @@ class Replicas:
     _origins: dict[Key, tuple[Instance, Devices]] = field(default_factory=dict[Key, tuple[Instance, Devices]])
 
     def names_devices(self, name: str) -> bool:
-        """Whether a function or one of its callees names a device; true on a cycle of calls."""
+        """Whether a function or one of its callees names a device; true on a cycle of calls.
+
+        So all do where devices represent different meshes.
+        """
+        if self.module.meshes.stages:
+            return True
         known = self._named.get(name)
         return finish(self._names_devices(name)) if known is None else known
 

@@ -54,7 +54,7 @@ class Revised(Checker):
     """Released as soon as the new version has been typed as far as the old one was."""
 
     def __post_init__(self, before: Checker) -> None:
-        if before.module.mesh != self.module.mesh:
+        if before.module.meshes != self.module.meshes:
             return  # values are placed otherwise
         if len(before.memo) <= MEMO_KEPT:
             self.memo = before.memo

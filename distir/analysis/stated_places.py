@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,8 +9,8 @@ from functools import lru_cache
 from distir.diagnostics import Code
 from distir.diagnostics.codes import placements as codes
 from distir.diagnostics.spelling import nearest
-from distir.ir import Dim, Mesh, Part, PendingAlong, SplitAlong, TensorType, TupleType, Type, dims
-from distir.ir.places import Repeated, Shared, cuts_of, show_mesh
+from distir.ir import Dim, Mesh, Meshes, Part, PendingAlong, SplitAlong, TensorType, TupleType, Type, dims
+from distir.ir.places import Repeated, Shared, Size, count, cuts_of, show_mesh
 from distir.ops import Reject
 
 
@@ -24,20 +23,21 @@ class Complaint:
     code: Code = codes.BAD_PLACEMENT
 
 
-def refuse(type: Type, mesh: Mesh, part: Part) -> None:
+def refuse(type: Type, meshes: Meshes, part: Part) -> None:
     """Raises Reject where a type that is stated places values as the mesh does not allow."""
-    wrong = complaint(type, mesh)
+    wrong = complaint(type, meshes)
     if wrong is not None:
         raise Reject(wrong.code, f"`{type}`: {wrong.message}", part, help=wrong.help)
 
 
 @lru_cache(maxsize=1 << 12)
-def complaint(type: Type, mesh: Mesh) -> Complaint | None:
-    """Why values of a type cannot be placed so on a mesh; None if they can."""
+def complaint(type: Type, meshes: Meshes) -> Complaint | None:
+    """Why values of a type cannot be placed so on the mesh of their device; None if they can."""
     if isinstance(type, TupleType):
-        return next((found for item in type.items if (found := complaint(item, mesh))), None)
+        return next((found for item in type.items if (found := complaint(item, meshes))), None)
     if not isinstance(type, TensorType) or not type.places:
         return None
+    mesh = meshes.of(type.device)
     sizes = dict(mesh)
     for place in type.places:
         if place.axis not in sizes:
@@ -62,7 +62,7 @@ def unknown_axis(axis: str, mesh: Mesh) -> Complaint:
     return Complaint(f"the mesh has no axis `{axis}`", hint, codes.UNKNOWN_AXIS)
 
 
-def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str, int]) -> Complaint | None:
+def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str, Size]) -> Complaint | None:
     """What is wrong with how a dimension is split."""
     if not cuts:
         return None
@@ -70,7 +70,7 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
     if blocked and len(cuts) > 1:
         hint = "gather along one of them first"
         return Complaint(f"dimension {dim} is split in blocks along `{blocked[0].axis}`, and along another axis", hint)
-    devices = math.prod(sizes[cut.axis] for cut in cuts)
+    devices = count(sizes[cut.axis] for cut in cuts)
     over = " × ".join(f"{cut.axis} = {sizes[cut.axis]}" for cut in cuts)
     blocks = blocked[0].blocks if blocked else (size,)
     repeated = any(isinstance(b, Repeated) for b in blocks)
@@ -79,7 +79,7 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
         hint = "state the size of each block, as `[8, 8, whole 4]`"
         return Complaint(f"blocks of {total} in all do not make up dimension {dim}, which is {size}", hint)
     for each in (b.size if isinstance(b, Repeated) else b for b in blocks if not isinstance(b, Shared)):
-        if isinstance(each, int) and each % devices:
+        if isinstance(each, int) and isinstance(devices, int) and each % devices:
             what = f"dimension {dim}, which is {each}," if not blocked else f"a block of {each} in dimension {dim}"
             return Complaint(f"{what} does not split over {devices} devices ({over})", _dividing(each, devices))
     return None

@@ -23,7 +23,7 @@ from distir.ir import (
     Call,
     Constant,
     Function,
-    Mesh,
+    Meshes,
     Module,
     Param,
     Part,
@@ -36,7 +36,6 @@ from distir.ir import (
     results,
     types,
 )
-from distir.ir.places import show_mesh
 from distir.ir.roles import ROLES
 from distir.ops.infer import ADDRESSABLE
 
@@ -44,8 +43,8 @@ MOST_HINTS = 20
 """For how many undefined names of a function the one that was meant is looked for: each is compared with all others."""
 
 
-Head = tuple[tuple[Param, ...], Mesh, tuple[Diagnostic, ...]]
-"""Parameters, the mesh, and what is wrong with them on it."""
+Head = tuple[tuple[Param, ...], Meshes, tuple[Diagnostic, ...]]
+"""Parameters, the meshes, and what is wrong with them on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +70,14 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
     else:
         recursive, order = _call_graph({name: list(facts.calls) for name, facts in known.items()})
     old_heads: Mapping[str, Head] = earlier.heads if earlier is not None else {}
-    mesh = module.mesh
-    heads = {f.name: (f.params, mesh, _known_head(f, mesh, old_heads.get(f.name))) for f in module}
+    meshes = module.meshes
+    heads = {f.name: (f.params, meshes, _known_head(f, meshes, old_heads.get(f.name))) for f in module}
     found: list[Diagnostic] = []
     for function in module:
         facts = known[function.name]
         found += heads[function.name][2]
-        if function.mesh and function.mesh != mesh:
-            found.append(_other_mesh(function, mesh))
+        if function.mesh and Meshes(function.mesh, function.stages) != meshes:
+            found.append(_other_mesh(function, meshes))
         if facts.wrong:
             found += _names(function, facts)
         if any(name not in module.functions or name in recursive for name in facts.calls):
@@ -113,19 +112,20 @@ def _same_calls(before: Mapping[str, FunctionNames], now: Mapping[str, FunctionN
     )
 
 
-def _known_head(function: Function, mesh: Mesh, earlier: Head | None) -> tuple[Diagnostic, ...]:
-    if earlier is not None and earlier[0] is function.params and earlier[1] == mesh:
+def _known_head(function: Function, meshes: Meshes, earlier: Head | None) -> tuple[Diagnostic, ...]:
+    if earlier is not None and earlier[0] is function.params and earlier[1] == meshes:
         return earlier[2]
-    return tuple(_head(function, mesh))
+    return tuple(_head(function, meshes))
 
 
-def _other_mesh(function: Function, mesh: Mesh) -> Diagnostic:
-    message = f"`@{function.name}` states `{show_mesh(function.mesh)}`, another function `{show_mesh(mesh)}`"
+def _other_mesh(function: Function, meshes: Meshes) -> Diagnostic:
+    own = Meshes(function.mesh, function.stages)
+    message = f"`@{function.name}` states `{own}`, another function `{meshes}`"
     hint = "a module has one mesh, which one of its functions states"
     return Diagnostic(placement_codes.BAD_MESH, Site(function.name, None, Part("name")), message, help=hint)
 
 
-def _head(function: Function, mesh: Mesh) -> Iterator[Diagnostic]:
+def _head(function: Function, meshes: Meshes) -> Iterator[Diagnostic]:
     seen: dict[str, int] = {}
     for index, param in enumerate(function.params):
         if param.name in seen:
@@ -135,7 +135,7 @@ def _head(function: Function, mesh: Mesh) -> Iterator[Diagnostic]:
         seen.setdefault(param.name, index)
         if not _has_sound_sizes(param.type):
             yield from _dimensions(function, index)
-        elif (wrong := complaint(param.type, mesh)) is not None:
+        elif (wrong := complaint(param.type, meshes)) is not None:
             site = Site(function.name, None, Part("param_type", index))
             yield Diagnostic(wrong.code, site, f"`%{param.name}`: {wrong.message}", help=wrong.help)
         if param.roles:

@@ -9,7 +9,7 @@ import typer
 from distir.cli import options, output, simulating
 from distir.cli.endings import Refused
 from distir.cli.files import replace_file, shown
-from distir.cli.programs import fold_on_one_core, settings, sound_program
+from distir.cli.programs import fold_on_one_core, settings, sized_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def advise(
         seconds = parse_seconds(within)
     except UnitError as error:
         raise Refused(f"`--within {within}`: {error}") from None
-    program, config = sound_program(file), settings(file)
+    (program, bind), config = sized_program(file, bind), settings(file)
     machine = simulating.machine(hardware, config, nodes)
     entry = simulating.entry(program, function, config)
     bound = simulating.binding(bind or (), config, entry)

@@ -12,7 +12,7 @@ import typer
 from distir.cli import options, output, simulating
 from distir.cli.endings import Refused, judged
 from distir.cli.files import replace_file, shown
-from distir.cli.programs import settings, sound_program
+from distir.cli.programs import settings, sized_program
 
 if TYPE_CHECKING:
     from distir.cli.simulating import ChosenHardware
@@ -71,7 +71,7 @@ def compare(
         raise Refused(f"`--profile-out {profile_out}`: expected a file that ends in `.toml`")
     config = settings(file)
     machine = simulating.machine(hardware, config, nodes)
-    program = sound_program(file)
+    program, bind = sized_program(file, bind)
     entry = simulating.entry(program, function, config)
     bound = simulating.binding(bind or (), config, entry)
     chosen = _devices(rank or ())

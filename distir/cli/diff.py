@@ -9,7 +9,7 @@ import typer
 from distir.cli import options, output, simulating
 from distir.cli.endings import WRONG, Refused
 from distir.cli.files import shown
-from distir.cli.programs import settings, sound_program
+from distir.cli.programs import settings, sized_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -91,7 +91,8 @@ def diff(
         )
     config = settings(first)
     machine = simulating.machine(hardware, config, nodes)
-    programs = [sound_program(file) for file in (first, second)]
+    sized = [sized_program(file, bind) for file in (first, second)]
+    programs, bind = [program for program, _ in sized], [flag for flag in sized[0][1] if flag in sized[1][1]]
     entries = [simulating.entry(program, function, config) for program in programs]
     flags = _flags(bind or (), entries)
     with output.progress(f"simulating {shown(first)} and {shown(second)}"):
@@ -163,7 +164,7 @@ def _run(file: str, hardware: str | None, nodes: str | None, function: str | Non
         return traces.read_trace(file)
     config = settings(file)
     machine = simulating.machine(hardware, config, nodes)
-    program = sound_program(file)
+    program, bind = sized_program(file, bind)
     entry = simulating.entry(program, function, config)
     with output.progress(f"simulating {shown(file)}"):
         simulation = simulating.simulation(program, machine, entry, simulating.binding(bind, config, entry))

@@ -11,7 +11,7 @@ import typer
 from distir.cli import configurations, options, output, simulating
 from distir.cli.endings import Refused, judged
 from distir.cli.files import put, shown
-from distir.cli.programs import fold_on_one_core, settings, sound_program
+from distir.cli.programs import fold_on_one_core, settings, sized_program
 from distir.diagnostics.spelling import nearest
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def export(
             output.complain("warning", f"not carried over: {lost}")
         return 0
     fold_on_one_core()
-    program = sound_program(file)
+    program, bind = sized_program(file, bind)
     entry = simulating.entry(program, function, settings(file))
     FORMATS[kind](Request(file, program, entry, out, comms, hardware, nodes, bind))
     return 0

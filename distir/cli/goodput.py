@@ -9,7 +9,7 @@ import typer
 
 from distir.cli import options, output, simulating
 from distir.cli.endings import Refused
-from distir.cli.programs import fold_on_one_core, settings, sound_program
+from distir.cli.programs import fold_on_one_core, settings, sized_program
 
 if TYPE_CHECKING:
     from distir.cost import Goodput
@@ -126,7 +126,7 @@ def _simulated(
     from distir.simulate.tokens import tokens
 
     fold_on_one_core()
-    program, config = sound_program(file), settings(file)
+    (program, bind), config = sized_program(file, bind), settings(file)
     entry = simulating.entry(program, function, config)
     bound = simulating.binding(bind, config, entry)
     found = simulating.simulation(program, simulating.machine(machine[0], config, machine[1]), entry, bound)

@@ -11,7 +11,7 @@ import typer
 from distir.cli import lowering, memory, options, output
 from distir.cli.endings import Refused, judged
 from distir.cli.files import refuse_unwritable, replace_file, shown
-from distir.cli.programs import folder_of, sound_program
+from distir.cli.programs import folder_of, sized_program
 from distir.files.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def launch(
     check_torch(backend)
     if trace is not None:
         refuse_unwritable(trace)
-    program = sound_program(file)
+    program, bind = sized_program(file, bind)
     entry, bound = lowering.bound_entry(program, file, function, bind)
     with judged(program):
         refuse_beyond(inlined_sizes(program.module)[entry.name], MOST_RUN, entry.name, "ranks run")

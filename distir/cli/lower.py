@@ -9,7 +9,7 @@ import typer
 
 from distir.cli import options, output
 from distir.cli.files import shown
-from distir.cli.programs import sound_program
+from distir.cli.programs import sized_program
 
 
 def lower(
@@ -35,7 +35,7 @@ def lower(
     """
     from distir.cli import lowering
 
-    program = sound_program(file)
+    program, bind = sized_program(file, bind)
     entry, bound = lowering.bound_entry(program, file, function, bind)
     with output.progress(f"lowering {shown(file)}"):
         found = lowering.lowered(program, entry, bound, training=True)

@@ -9,7 +9,7 @@ import typer
 from distir.cli import options, output
 from distir.cli.endings import judged
 from distir.cli.files import put, shown
-from distir.cli.programs import fold_on_one_core, sound_program
+from distir.cli.programs import fold_on_one_core, sized_mesh
 from distir.cli.transform import commented
 
 if TYPE_CHECKING:
@@ -35,27 +35,32 @@ def erase(file: options.File, out: Out = None) -> int:
     return _written(file, out, erase, "erasing")
 
 
-def expand(file: options.File, out: Out = None) -> int:
+def expand(file: options.File, out: Out = None, bind: options.Bindings = None) -> int:
     """Write the program of every device of a mesh.
 
     A statement becomes one for each device, on its parts, and a collective over an axis those of the devices along it.
     `@main.scatter` makes the parts of whole parameters, `@main.gather` whole results of parts. `distir simulate`,
-    `lower`, `launch`, `project` and `prove` do this by themselves. A program without a mesh stays as it is.
+    `lower`, `launch`, `project` and `prove` do this by themselves. --bind gives a number for a size of the mesh that is
+    a name. A program without a mesh stays as it is.
 
     For example:
 
         distir expand mesh.dir -o devices.dir
+
+        distir expand mesh.dir --bind D=4
     """
     from distir.transform.mesh import expand
 
-    return _written(file, out, expand, "expanding")
+    return _written(file, out, expand, "expanding", bind)
 
 
-def _written(file: str, out: str | None, change: Callable[[Module], Module], doing: str) -> int:
+def _written(
+    file: str, out: str | None, change: Callable[[Module], Module], doing: str, bind: list[str] | None = None
+) -> int:
     from distir.ir.rolling import rolled
 
     fold_on_one_core()
-    program = sound_program(file, "kept")
+    program = sized_mesh(file, bind, "kept")
     with output.progress(f"{doing} {shown(file)}"), judged(program):
         made = change(program.module)
     text = commented(rolled(made), program)

@@ -6,13 +6,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from distir.cli.endings import Wrong
+from distir.cli.endings import Refused, Wrong
 from distir.cli.files import STDIN, read_bytes, shown
 from distir.diagnostics import Report, Source
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from distir.analysis.program import Program
     from distir.config import Config
+    from distir.ir import Constant
 
 
 def read_text(path: str) -> str:
@@ -39,24 +42,51 @@ OnMesh = Literal["expanded", "erased", "kept"]
 
 def sound_program(path: str, on_mesh: OnMesh = "expanded") -> Program:
     """A program without errors. Raises Refused, and Wrong for one with errors."""
-    program = read_program(path)
+    return sized_program(path, (), on_mesh)[0]
+
+
+def sized_program(path: str, bind: Sequence[str] | None, on_mesh: OnMesh = "expanded") -> tuple[Program, list[str]]:
+    """A program without errors, with sizes of its mesh as they are bound, and the bindings that are of other names.
+
+    Flags override settings. Raises Refused, and Wrong for a program with errors.
+    """
+    program, flags = read_program(path), list(bind or ())
     if program.errors:
         raise Wrong([Report(program.source, program.diagnostics)])
-    if not program.module.mesh or on_mesh == "kept":
-        return program
-    return _off_mesh(program, expanded=on_mesh == "expanded")
+    if not program.module.mesh:
+        return program, flags
+    from distir.transform.mesh import names_in, names_of_sizes
+
+    names = {*names_in(program.module)}
+    given = {**settings(path).bind, **{name: value for name, _, value in (flag.partition("=") for flag in flags)}}
+    sizes = {name: int(size) if str(size).isdecimal() else size for name, size in given.items() if name in names}
+    own = names_of_sizes(program.module)
+    return _on_mesh(program, sizes, on_mesh), [flag for flag in flags if flag.partition("=")[0] not in own]
 
 
-def _off_mesh(program: Program, expanded: bool) -> Program:
-    """The program without its mesh. Raises Wrong where that cannot be written."""
+def sized_mesh(path: str, bind: Sequence[str] | None, on_mesh: OnMesh = "expanded") -> Program:
+    """A program without errors, of which only sizes of its mesh are bound. Raises Refused, and Wrong as above."""
+    program, left = sized_program(path, bind, on_mesh)
+    for flag in left:
+        raise Refused(f"`--bind {flag}`: no size of its mesh has this name")
+    return program
+
+
+def _on_mesh(program: Program, sizes: Mapping[str, Constant], on_mesh: OnMesh) -> Program:
+    """The program on a mesh of these sizes, or without it. Raises Wrong where that cannot be written."""
     from distir.analysis.program import read
     from distir.cli.endings import judged
     from distir.syntax import print_rolled
-    from distir.transform.mesh import erase, expand
+    from distir.transform.checking import checked
+    from distir.transform.mesh import erase, expand, sized
 
+    if on_mesh == "kept" and not sizes:
+        return program
     with judged(program):
-        made = (expand if expanded else erase)(program.module)
-    return read(print_rolled(made), f"{program.source.path} {'expanded' if expanded else 'erased'}")
+        module = sized(program.module, sizes)
+        checked(module)
+        made = expand(module) if on_mesh == "expanded" else erase(module) if on_mesh == "erased" else module
+    return read(print_rolled(made), program.source.path if on_mesh == "kept" else f"{program.source.path} {on_mesh}")
 
 
 def fold_on_one_core() -> None:

@@ -9,7 +9,7 @@ import typer
 from distir.cli import options, output, simulating
 from distir.cli.endings import Refused, judged
 from distir.cli.files import replace_file, shown
-from distir.cli.programs import settings, sound_program
+from distir.cli.programs import settings, sized_mesh
 
 if TYPE_CHECKING:
     from distir.analysis.program import Program
@@ -25,6 +25,7 @@ def project(
     out: Annotated[
         str | None, typer.Option("--output", "-o", metavar="OUT.dir", help="Write the program here.")
     ] = None,
+    bind: options.Bindings = None,
 ) -> int:
     """Show the program of one rank.
 
@@ -38,7 +39,7 @@ def project(
 
         distir project program.dir
     """
-    program = sound_program(file)
+    program = sized_mesh(file, bind)
     entry = simulating.entry(program, function, settings(file))
     with output.progress(f"projecting {shown(file)}"), judged(program):
         ranks = _ranks(program, entry)

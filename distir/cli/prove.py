@@ -9,7 +9,7 @@ import typer
 from distir.cli import options, output, simulating
 from distir.cli.endings import Refused, Wrong
 from distir.cli.files import shown
-from distir.cli.programs import fold_on_one_core, settings, sound_program
+from distir.cli.programs import fold_on_one_core, settings, sized_program, sound_program
 from distir.cli.verifying import warn_of, with_copies
 from distir.diagnostics import Report
 
@@ -64,7 +64,8 @@ def prove(
     """
     fold_on_one_core()
     against = _sequential(settings(distributed)) if against is None else against
-    programs = [sound_program(distributed), sound_program(against, "erased")]
+    placed, bind = sized_program(distributed, bind)
+    programs = [placed, sound_program(against, "erased")]
     stated = None if where is None else _stated(where)
     entry = simulating.entry(programs[1], None, settings(against))
     sizes = simulating.binding(bind or (), settings(against), entry)

@@ -10,7 +10,7 @@ import typer
 from distir.cli import memory, options, output, simulating
 from distir.cli.endings import Refused, judged
 from distir.cli.files import shown
-from distir.cli.programs import folder_of, settings, sound_program
+from distir.cli.programs import folder_of, settings, sized_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +62,7 @@ def run(
     from distir.cli.tensors import given_inputs, write_archive
     from distir.ops import dtype_of
 
-    program = sound_program(file, "erased")
+    program, bind = sized_program(file, bind, "erased")
     config = settings(file)
     entry = simulating.entry(program, function, config)
     bound = simulating.binding(bind or (), config, entry)

@@ -9,7 +9,7 @@ import typer
 from distir.cli import options, output, simulating
 from distir.cli.endings import Wrong
 from distir.cli.files import shown
-from distir.cli.programs import settings, sound_program
+from distir.cli.programs import settings, sized_program
 
 if TYPE_CHECKING:
     from distir.analysis import Instance
@@ -45,7 +45,7 @@ def show(
     """
     from distir.simulate.show import annotated
 
-    program = sound_program(file, "kept")
+    program, bind = sized_program(file, bind, "kept")
     if not program.module.functions:
         output.write_program(program.source.text)
         return 0

@@ -10,7 +10,7 @@ import typer
 from distir.cli import options, output, simulating, spreading
 from distir.cli.endings import WRONG, judged
 from distir.cli.files import shown, write_with
-from distir.cli.programs import fold_on_one_core, settings, sound_program
+from distir.cli.programs import fold_on_one_core, settings, sized_program
 from distir.diagnostics import Report, terminal
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def simulate(
     from distir.syntax import print_literal
 
     fold_on_one_core()
-    program = sound_program(file)
+    program, bind = sized_program(file, bind)
     config = settings(file)
     machine = simulating.machine(hardware, config, nodes)
     if sustained:

@@ -15,7 +15,7 @@ from distir.ide.operands import devices_used, values_of
 from distir.ide.templates import FUNCTIONS, KERNEL_SAYS, KEYWORDS, STATEMENTS, Template
 from distir.ir import DTYPES, OFFLOADED, UNKNOWN, Apply, Call, Function, Return, TensorType, types
 from distir.ir.facts import FACTS, PHASES
-from distir.ir.places import MESH, NOUNS, PENDING
+from distir.ir.places import MESH, NOUNS, PENDING, Size
 from distir.ir.roles import ROLES
 from distir.ops import OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
@@ -52,7 +52,7 @@ def completions(document: Document, offset: int) -> Completions:
             found = [*_devices(document), Completion("host", CompletionKind.CONSTANT, "host", "a host value")]
         case CursorRole.AXIS:
             sign = context.typed[:1]  # `@` is there already, and replaced with the name
-            found = [_axis(f"{sign}{axis}", axis, size) for axis, size in document.program.module.mesh]
+            found = [_axis(f"{sign}{axis}", axis, size) for axis, size in document.program.module.meshes.axes]
         case CursorRole.QUALITY:
             found = _pending(document)
         case CursorRole.PARAM_ROLE:
@@ -176,13 +176,13 @@ def _attribute_values(document: Document, context: CursorContext) -> list[Comple
             listed = f"[{', '.join(d.label for d in devices[:-1])}]"
             found = [Completion(listed, CompletionKind.CONSTANT, listed, "the devices in use")]
     elif op.name in COLLECTIVES and attribute.name == "axis":
-        found = [_axis(f'"{axis}"', axis, size) for axis, size in document.program.module.mesh]
+        found = [_axis(f'"{axis}"', axis, size) for axis, size in document.program.module.meshes.axes]
     elif kind == "int" and ("axis" in attribute.name or op.name in COLLECTIVES):
         found += [c for c in _axes(document, context) if c.label != str(default)]
     return found
 
 
-def _axis(label: str, axis: str, size: int) -> Completion:
+def _axis(label: str, axis: str, size: Size) -> Completion:
     """An axis of the mesh."""
     return Completion(label, CompletionKind.CONSTANT, label, f"the axis {axis} of the mesh, {size} devices")
 
@@ -191,7 +191,7 @@ def _pending(document: Document) -> list[Completion]:
     """What may follow the device of a tensor."""
     found = [Completion(OFFLOADED, CompletionKind.KEYWORD, OFFLOADED, "in the memory of the device's host")]
     for how in PENDING:
-        for axis, size in document.program.module.mesh:
+        for axis, size in document.program.module.meshes.axes:
             detail = f"a pending {NOUNS[how]} over the axis {axis}, {size} devices"
             found.append(Completion(f"{how} {axis}", CompletionKind.KEYWORD, f"{how} {axis}", detail))
     return found

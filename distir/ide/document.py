@@ -157,7 +157,7 @@ class Document:
     def _simulated(self, pause: Callable[[], None]) -> RevisionPlan | Exception:
         if self.program.errors:
             return LookupError("the program has errors")
-        if self.program.module.mesh:
+        if self.program.module.meshes:
             return LookupError("it is on a mesh: `distir expand` gives the program of every device, which has times")
         try:
             args = self.arguments

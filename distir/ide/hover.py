@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from distir.diagnostics import Span
@@ -15,9 +14,9 @@ from distir.ide.hover_values import about_dimension, about_value
 from distir.ide.instances import View
 from distir.ide.markdown import code, paragraphs
 from distir.ide.templates import KERNEL_SAYS
-from distir.ir import Apply
+from distir.ir import Apply, Mesh, dims
 from distir.ir.facts import FACTS, PHASES
-from distir.ir.places import show_mesh
+from distir.ir.places import count, show_axes, show_mesh, unsized
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +40,22 @@ def hover(view: View, offset: int) -> Hover | None:
 
 
 def about_axis(view: View, name: str) -> str | None:
-    """An axis of the mesh; None for a word that is not one."""
-    mesh = view.document.program.module.mesh
+    """An axis of the mesh, or the name of its size; None for a word that is neither."""
+    meshes = view.document.program.module.meshes
+    stated = [(None, meshes.mesh), *meshes.stages]
+    return paragraphs([said for stage, mesh in stated if (said := _about_axis(mesh, stage, name))]) or None
+
+
+def _about_axis(mesh: Mesh, stage: int | None, name: str) -> str | None:
+    if name in unsized(mesh):
+        axes = show_axes([axis for axis, size in mesh if str(size) == name])
+        return f"the number of devices along {axes} of {code(show_mesh(mesh, stage))}: `--bind {name}=2` gives it"
     number = next((k for k, (axis, _) in enumerate(mesh) if axis == name), None)
     if number is None:
         return None
-    size, apart = mesh[number][1], math.prod(n for _, n in mesh[number + 1 :])
-    where = "side by side" if apart == 1 else f"{apart} apart"
-    return f"axis {code(name)} of {code(show_mesh(mesh))}: groups of {size} devices, {where}"
+    size, apart = mesh[number][1], count(n for _, n in mesh[number + 1 :])
+    where = "side by side" if apart == 1 else f"{dims.show(apart)} apart"
+    return f"axis {code(name)} of {code(show_mesh(mesh, stage))}: groups of {size} devices, {where}"
 
 
 def about_fact(name: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 
-from distir.analysis.placing import held
+from distir.analysis.placement_states import held
 from distir.analysis.stated_places import complaint
 from distir.cost import show_bytes
 from distir.diagnostics import Source
@@ -34,7 +33,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.counted import called
-from distir.ir.places import NOUNS
+from distir.ir.places import NOUNS, count
 from distir.ir.roles import described
 from distir.ops import Value, type_of
 from distir.simulate.show import Occurrence, show_value
@@ -154,13 +153,13 @@ def _place(value: Value) -> str:
 
 def _held(view: View, value: Value) -> str:
     """What each device of the mesh holds of a value; empty without a mesh."""
-    mesh, found = view.document.program.module.mesh, type_of(value)
-    if not mesh or types.device_of(found) == HOST or found == UNKNOWN or complaint(found, mesh):
+    meshes, found = view.document.program.module.meshes, type_of(value)
+    if not meshes or types.device_of(found) == HOST or found == UNKNOWN or complaint(found, meshes):
         return ""
-    part = held(found, mesh)
+    part, mesh = held(found, meshes), meshes.of(types.device_of(found))
     size = types.nbytes(part)
     bytes_ = f", {show_bytes(size)}" if isinstance(size, int) else ""
-    return f"each of {math.prod(n for _, n in mesh)} devices holds {code(in_full(part))}{bytes_}"
+    return f"each of {dims.show(count(n for _, n in mesh))} devices holds {code(in_full(part))}{bytes_}"
 
 
 def _pending(view: View, function: Function, name: str, made: int | None) -> str:

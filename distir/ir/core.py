@@ -12,7 +12,7 @@ from typing import Union
 from distir.ir.facts import NO_FACTS, Facts
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, identity
 from distir.ir.notebook import ShownFunction, ShownModule
-from distir.ir.places import Mesh
+from distir.ir.places import Mesh, Meshes, Stages
 from distir.ir.types import Type
 
 DISCARD = ""
@@ -107,7 +107,7 @@ class Function(ShownFunction):
 
     `kernel`: a call of it is one launch on its device, whose intermediate values stay on the chip. It means what its
     body means; only what it costs differs. `facts`: those of every statement in it. `mesh`: what each device of the
-    module represents; stated by one function or more, it is the module's.
+    module represents, but for those in `stages`; stated by one function or more, they are the module's.
     """
 
     name: str
@@ -117,6 +117,7 @@ class Function(ShownFunction):
     kernel: bool = False
     facts: Facts = NO_FACTS
     mesh: Mesh = ()
+    stages: Stages = ()
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __hash__(self) -> int:
@@ -125,7 +126,8 @@ class Function(ShownFunction):
         return self._hash
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Function, (self.name, self.params, self.body, self.result_types, self.kernel, self.facts, self.mesh)
+        stated = self.result_types, self.kernel, self.facts, self.mesh, self.stages
+        return Function, (self.name, self.params, self.body, *stated)
 
     @property
     def returned(self) -> tuple[Arg, ...]:
@@ -163,8 +165,13 @@ class Module(ShownModule):
 
     @property
     def mesh(self) -> Mesh:
-        """The mesh that its functions state; empty where none does."""
-        return next((function.mesh for function in self if function.mesh), ())
+        """The mesh of most devices; empty where no function states any."""
+        return self.meshes.mesh
+
+    @property
+    def meshes(self) -> Meshes:
+        """The mesh of each device."""
+        return next((Meshes(function.mesh, function.stages) for function in self if function.mesh), Meshes())
 
     def entry(self, name: str | None = None) -> Function | None:
         """The function named, else `@main`, else the last one.

@@ -7,15 +7,53 @@ same on every device.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from distir.ir import dims
 from distir.ir.dims import Dim, SymbolicDim
 
-Mesh = tuple[tuple[str, int], ...]
+Size = int | SymbolicDim
+"""The number of devices along an axis; a name that is bound later, as those of dimensions are."""
+
+Mesh = tuple[tuple[str, Size], ...]
 """The axes of a mesh and their sizes, outermost first; empty where there is none."""
+
+
+Stages = tuple[tuple[int, Mesh], ...]
+"""Devices of a program that represent other meshes than the rest, in ascending order, with these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meshes:
+    """What each device of a module represents: `mesh`, but for those that `stages` lists. False without meshes."""
+
+    mesh: Mesh = ()
+    stages: Stages = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.mesh)
+
+    def of(self, device: int | None) -> Mesh:
+        """The mesh that a device represents; that of most where it is not known which device."""
+        return next((mesh for stage, mesh in self.stages if stage == device), self.mesh)
+
+    @property
+    def each(self) -> tuple[Mesh, ...]:
+        """All meshes, each once."""
+        return tuple(dict.fromkeys((self.mesh, *(mesh for _, mesh in self.stages))))
+
+    @property
+    def axes(self) -> Mesh:
+        """All axes, each once, with the size that it has in the first mesh that has it."""
+        found: dict[str, Size] = {}
+        for axis, size in (pair for mesh in self.each for pair in mesh):
+            found.setdefault(axis, size)
+        return tuple(found.items())
+
+    def __str__(self) -> str:
+        return ", ".join((show_mesh(self.mesh), *(show_mesh(mesh, stage) for stage, mesh in self.stages)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +133,6 @@ def along(placed: Places, axis: str) -> Place | None:
     return next((place for place in placed if place.axis == axis), None)
 
 
-def without(placed: Places, axis: str) -> Places:
-    """The placement of a value that is whole along an axis."""
-    return tuple(place for place in placed if place.axis != axis)
-
-
 def cuts_of(placed: Places, dim: int) -> list[SplitAlong]:
     """The cuts of a dimension, outermost first."""
     return [place for place in placed if isinstance(place, SplitAlong) and place.dim == dim]
@@ -124,9 +157,31 @@ def show_pending(placed: Places) -> Iterator[str]:
             yield f"{how} {axes[0]}" if len(axes) == 1 else f"{how} ({', '.join(axes)})"
 
 
-def show_mesh(mesh: Mesh) -> str:
-    """A mesh as it is written behind a function's head: `mesh (dp = 4, tp = 2)`."""
-    return f"{MESH} ({', '.join(f'{axis} = {size}' for axis, size in mesh)})"
+def show_axes(axes: Sequence[str]) -> str:
+    """Axes as a message names them: `dp`, `dp` and `tp`."""
+    *first, last = (f"`{axis}`" for axis in axes)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def count(sizes: Iterable[Size]) -> Dim:
+    """The number of devices along axes of these sizes."""
+    return dims.product(sizes)
+
+
+def with_sizes(mesh: Mesh, bound: Mapping[str, int]) -> Mesh:
+    """The mesh with numbers in place of names that are bound."""
+    return tuple((axis, bound.get(str(size), size)) for axis, size in mesh)
+
+
+def unsized(mesh: Mesh) -> list[str]:
+    """The names in sizes of a mesh."""
+    return [str(size) for _, size in mesh if isinstance(size, SymbolicDim)]
+
+
+def show_mesh(mesh: Mesh, stage: int | None = None) -> str:
+    """A mesh as it is written behind a function's head: `mesh (dp = 4, tp = 2)`, `mesh 2 (dp = 2, tp = 4)`."""
+    number = "" if stage is None else f" {stage}"
+    return f"{MESH}{number} ({', '.join(f'{axis} = {size}' for axis, size in mesh)})"
 
 
 MESH: Final = "mesh"

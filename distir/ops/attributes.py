@@ -72,6 +72,11 @@ def _strs(value: Constant) -> tuple[str, ...]:
     raise ValueError
 
 
+def _str_or_strs(value: Constant) -> str | tuple[str, ...]:
+    found = (value,) if isinstance(value, str) else _strs(value)
+    return found[0] if len(found) == 1 else found
+
+
 def _dtype(value: Constant) -> DType:
     if isinstance(value, str) and value in DTYPES:
         return DTYPES[value]
@@ -94,6 +99,7 @@ KINDS: dict[str, tuple[str, Coercion]] = {
     "tuple[int, ...]": ("a list of integers", _ints),
     "tuple[float, ...]": ("a list of numbers", _floats),
     "tuple[str, ...]": ("a list of strings", _strs),
+    "str | tuple[str, ...]": ("a string, or a list of strings", _str_or_strs),
     "DType": ("an element type", _dtype),
     "Constant": ("a number, a list of numbers, or a dense tensor", _constant),
 }

@@ -74,6 +74,8 @@ class Layout:
     """Letters for which it must be stated if they are split: the op depends on positions in the whole tensor."""
     parted: frozenset[str] = frozenset()
     """Letters that can be split only by the decomposition that the op's rule `parted` writes."""
+    again: bool = False
+    """Whether what that rule writes for one letter may be split along another: it has the op itself, on parts."""
     gathered: frozenset[str] = frozenset()
     """Those of which that rule gathers parts, in blocks or not: the op asks nothing of how they are split."""
     blocked: frozenset[str] = frozenset()

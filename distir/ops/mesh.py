@@ -1,8 +1,9 @@
-"""Collectives over an axis of the mesh: ops of programs whose types say where the parts of values are.
+"""Collectives over axes of the mesh: ops of programs whose types say where the parts of values are.
 
 Each changes the placement of a value and not the value: as part of the sequential program each is its operand. What
-placement it takes and gives along its axis is `AxisCollective`, which the checker reads; `distir expand` writes the
-collectives of devices that they are.
+placement it takes and gives along each of its axes is `AxisCollective`, which the checker reads; `distir expand` writes
+the collectives of devices that they are. Over several axes, `axis = ["dp", "cp"]`, it is one collective of all devices
+along them, of which the first axis is outermost.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ BEFORE_PLACEMENT = "it changes where a value is: differentiate the sequential pr
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
 )
-def AllReduce(x: Array, *, axis: str, op: str = "sum") -> Array:
+def AllReduce(x: Array, *, axis: str | tuple[str, ...], op: str = "sum") -> Array:
     """A value that is a pending sum along an axis of the mesh, added up: the same on every device.
 
-    With `op = "max"` one that is a pending maximum.
+    With `op = "max"` one that is a pending maximum; with `axis = ["dp", "cp"]` along both axes at once.
 
     %y = AllReduce[axis = "tp"](%x: Tensor[Float32, (2, 3), 1, sum tp])
     """
@@ -50,10 +51,10 @@ def AllReduce(x: Array, *, axis: str, op: str = "sum") -> Array:
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
 )
-def AllGather(x: Array, *, axis: str, dim: int = 0) -> Array:
+def AllGather(x: Array, *, axis: str | tuple[str, ...], dim: int = 0) -> Array:
     """A value whose dimension `dim` is split along an axis of the mesh, whole along it on every device.
 
-    Of several axes that split the dimension, the innermost is gathered first.
+    Of several axes that split the dimension, the innermost is gathered first; with `axis = ["dp", "cp"]` both at once.
 
     %y = AllGather[axis = "tp", dim = 0](%x: Tensor[Float32, (4@tp, 3), 1])
     """
@@ -68,7 +69,7 @@ def AllGather(x: Array, *, axis: str, dim: int = 0) -> Array:
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
 )
-def ReduceScatter(x: Array, *, axis: str, dim: int = 0) -> Array:
+def ReduceScatter(x: Array, *, axis: str | tuple[str, ...], dim: int = 0) -> Array:
     """A value that is a pending sum along an axis of the mesh, added up and split along it in dimension `dim`.
 
     %y = ReduceScatter[axis = "tp", dim = 0](%x: Tensor[Float32, (4, 3), 1, sum tp])
@@ -83,7 +84,7 @@ def ReduceScatter(x: Array, *, axis: str, dim: int = 0) -> Array:
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
 )
-def AllToAll(x: Array, *, axis: str, split: int, join: int) -> Array:
+def AllToAll(x: Array, *, axis: str | tuple[str, ...], split: int, join: int) -> Array:
     """A value whose dimension `join` is split along an axis of the mesh, split in dimension `split` instead.
 
     %y = AllToAll[axis = "tp", split = 1, join = 0](%x: Tensor[Float32, (4@tp, 6), 1])
@@ -98,7 +99,7 @@ def AllToAll(x: Array, *, axis: str, split: int, join: int) -> Array:
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
 )
-def Shard(x: Array, *, axis: str, dim: int = 0) -> Array:
+def Shard(x: Array, *, axis: str | tuple[str, ...], dim: int = 0) -> Array:
     """A value that is whole along an axis of the mesh, of which each device takes its part in dimension `dim`.
 
     Nothing is communicated.
@@ -116,7 +117,7 @@ def Shard(x: Array, *, axis: str, dim: int = 0) -> Array:
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
 )
-def Share(x: Array, *, axis: str) -> Array:
+def Share(x: Array, *, axis: str | tuple[str, ...]) -> Array:
     """A value that is whole along an axis of the mesh, as a pending sum: each device takes an equal share of it.
 
     So it may be added to what is a pending sum already. Nothing is communicated.
@@ -128,7 +129,7 @@ def Share(x: Array, *, axis: str) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class AxisCollective:
-    """What a collective does to the placement of its operand along its axis: what that was, and what it becomes.
+    """What a collective does to the placement of its operand along each of its axes: what that was, and becomes.
 
     A word of `PENDING`, `split` or `whole`. A split is in the dimension that an attribute has: `taken` the one that is
     split before, `given` the one afterwards.
@@ -152,14 +153,14 @@ COLLECTIVES: Final[Mapping[str, AxisCollective]] = {
 
 
 @AllToAll.checks
-def _(x: Operand, *, axis: str, split: int, join: int) -> None:
+def _(x: Operand, *, axis: str | tuple[str, ...], split: int, join: int) -> None:
     for name, dim in (("split", split), ("join", join)):
         if x.shape is not None:
             normal_axis(dim, len(x.shape), "AllToAll", name)
 
 
 @AllReduce.checks
-def _(x: Operand, *, axis: str, op: str) -> None:
+def _(x: Operand, *, axis: str | tuple[str, ...], op: str) -> None:
     if op not in PENDING:
         from distir.diagnostics.codes import types as codes
 

@@ -6,16 +6,17 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from distir.ir import Dim, SymbolicDim, TensorType, TupleType, Type, dims
+from distir.ir.places import Size
 from distir.ops.layout import Block, Repeated, Shared
 from distir.placement.along import Nested, Split, State
 
 
-def divided(dim: Dim, size: int) -> Dim:
+def divided(dim: Dim, size: Size) -> Dim:
     """The size of a part of a dimension. Raises DimensionError if it is known not to divide."""
     return dims.divide(dim, size)
 
 
-def part_of_block(block: Block, size: int) -> Dim:
+def part_of_block(block: Block, size: Size) -> Dim:
     """The size of a device's part of a block. Raises DimensionError if it is known not to divide."""
     return block.size if isinstance(block, Shared) else divided(whole_block(block), size)
 
@@ -26,7 +27,7 @@ def whole_block(block: Block) -> Dim:
 
 
 @lru_cache(maxsize=1 << 14)  # layers have equal weights
-def part_of(type: Type, state: State, size: int, kept: frozenset[str] = frozenset()) -> Type:
+def part_of(type: Type, state: State, size: Size, kept: frozenset[str] = frozenset()) -> Type:
     """The type of one device's part of a value of `type`.
 
     A dimension with only names in `kept` is not divided: they denote the part there. Raises DimensionError if a

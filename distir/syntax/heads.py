@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distir.diagnostics.codes import syntax as codes
-from distir.ir import UNKNOWN, Mesh, Param
-from distir.ir.places import MESH
+from distir.ir import UNKNOWN, Mesh, Param, dims
+from distir.ir.places import MESH, Size
 from distir.syntax.fault import Fault
 from distir.syntax.grammar import Unexpected, shape
 from distir.syntax.problems import TokenProblem, problem
@@ -108,16 +108,33 @@ def _recovered(piece: Words, types: bool = True, ranges: bool = True) -> Head:
     else:
         if ranges or not any(map(is_range, tokens[start : start + 1])):
             params += _param(tokens[start:], kinds[start:], types)
-    return Head(name, tuple(params), None, mesh=_mesh(tokens, kinds))
+    meshes = _meshes(tokens, kinds)
+    stages = tuple(sorted((stage, mesh) for stage, mesh in meshes.items() if stage is not None))
+    return Head(name, tuple(params), None, mesh=meshes.get(None, ()), stages=stages)
 
 
-def _mesh(tokens: list[str], kinds: tuple[str, ...]) -> Mesh:
-    """The axes that a head states, as far as they can be read: without them no type that names one is understood."""
-    at = next((i for i, token in enumerate(tokens) if token == MESH and kinds[i + 1 : i + 2] == ("(",)), len(tokens))
-    axes: dict[str, int] = {}
+def _meshes(tokens: list[str], kinds: tuple[str, ...]) -> dict[int | None, Mesh]:
+    """The meshes that a head states, as far as they can be read: without them no type that names an axis is understood.
+
+    By stage, or under None that of all others.
+    """
+    found: dict[int | None, Mesh] = {}
+    for at, token in enumerate(tokens):
+        if token == MESH and kinds[at + 1 : at + 2] == ("(",):
+            found.setdefault(None, _axes(at, tokens, kinds))
+        elif token == MESH and kinds[at + 1 : at + 3] == (INT, "(") and len(tokens[at + 1]) < _DIGITS:
+            found.setdefault(int(tokens[at + 1]), _axes(at + 1, tokens, kinds))
+    return found
+
+
+def _axes(at: int, tokens: list[str], kinds: tuple[str, ...]) -> Mesh:
+    """The axes of a mesh behind the word, or its number, at a place."""
+    axes: dict[str, Size] = {}
     for i in range(at + 2, len(kinds)):
         if kinds[i : i + 3] == (IDENT, "=", INT) and len(tokens[i + 2]) < _DIGITS:
             axes.setdefault(tokens[i], max(1, int(tokens[i + 2])))
+        elif kinds[i : i + 3] == (IDENT, "=", IDENT):
+            axes.setdefault(tokens[i], dims.named(tokens[i + 2]))
         if kinds[i] == ")":
             break
     return tuple(axes.items())

@@ -205,7 +205,14 @@ class _Parser:
         end = body.read(name if is_open else None)
         return FunctionSyntax(
             Function(
-                head.name, head.params, tuple(body.statements), head.result_types, head.kernel, head.facts, head.mesh
+                head.name,
+                head.params,
+                tuple(body.statements),
+                head.result_types,
+                head.kernel,
+                head.facts,
+                head.mesh,
+                head.stages,
             ),
             Span(start, end),
             Span(start, start + len(piece.text)),

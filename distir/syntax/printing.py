@@ -34,7 +34,7 @@ from distir.ir import (
 )
 from distir.ir.counted import Counted, CountedStatement, Operand, Then, as_counted, times_in
 from distir.ir.notebook import PRINTERS
-from distir.ir.places import show_mesh
+from distir.ir.places import Meshes
 from distir.ir.rolling import rolled
 from distir.ir.types import UNKNOWN, show_shape
 from distir.syntax.ranges import MANY, SHORTEST, period_of, range_of, shortened, spread_of
@@ -150,7 +150,7 @@ def head_parts(function: Function) -> tuple[str, list[str], str]:
     results = ""
     if function.result_types is not None:
         results = f" -> ({', '.join(map(str, function.result_types))})"
-    mesh = [show_mesh(function.mesh)] if function.mesh else []
+    mesh = [str(Meshes(function.mesh, function.stages))] if function.mesh else []
     marks = ", ".join(([KERNEL] if function.kernel else []) + mesh + _facts(function.facts))
     return f"func @{function.name}(", list(map(print_param, function.params)), f"){results}{marks and f' {marks}'}"
 

@@ -29,7 +29,7 @@ from distir.ir import (
 from distir.ir.counted import Then
 from distir.ir.dims import LARGEST
 from distir.ir.facts import FACTS, NO_FACTS, PHASES, Facts
-from distir.ir.places import MESH
+from distir.ir.places import MESH, Size, Stages
 from distir.syntax import constants, numbers, types
 from distir.syntax.fault import Fault, meant
 from distir.syntax.grammar import Node
@@ -106,6 +106,7 @@ class Head:
     kernel: bool = False
     facts: Facts = NO_FACTS
     mesh: Mesh = ()
+    stages: Stages = ()
 
 
 def evaluate(node: Node, tokens: Sequence[str]) -> Any:
@@ -143,38 +144,53 @@ def head(parts: list[Any]) -> Head:
     return Head(name[1:], params, result_types, *(marked or ()))
 
 
-def marks(parts: list[Any]) -> tuple[bool, Facts, Mesh]:
+def marks(parts: list[Any]) -> tuple[bool, Facts, Mesh, Stages]:
     kernels = [number for number, (name, value) in enumerate(parts) if name == KERNEL and value is True]
-    meshes = [number for number, (_, value) in enumerate(parts) if isinstance(value, _Axes)]
-    for word, places in ((KERNEL, kernels), (MESH, meshes)):
-        for number in places[1:]:
+    for number in kernels[1:]:
+        raise Fault(codes.DUPLICATE_ATTRIBUTE, f"`{KERNEL}` is given twice", "keep one of them", number)
+    meshes: dict[int, Mesh] = {}
+    stated = [number for number, (_, value) in enumerate(parts) if isinstance(value, _StatedMesh)]
+    for number in stated:
+        found = parts[number].value
+        if found.stage in meshes:
+            word = f"{MESH} {found.stage}" if found.stage else MESH
             raise Fault(codes.DUPLICATE_ATTRIBUTE, f"`{word}` is given twice", "keep one of them", number)
-    return bool(kernels), _stated(parts, (*kernels, *meshes)), tuple(parts[meshes[0]].value) if meshes else ()
+        meshes[found.stage] = found.axes
+    if meshes and 0 not in meshes:
+        hint = "state it before: `mesh (dp = 4, tp = 2), mesh 2 (dp = 2, tp = 4)`"
+        raise Fault(placements.BAD_MESH, "the mesh of the other stages is not stated", hint, stated[0])
+    stages = tuple(sorted((stage, axes) for stage, axes in meshes.items() if stage))
+    return bool(kernels), _stated(parts, (*kernels, *stated)), meshes.get(0, ()), stages
 
 
 def mesh(parts: list[Any]) -> Keyword:
-    word, *axes = parts
+    word, stage, *axes = parts
     if word != MESH:
         near = meant(word, (MESH,)) or "a mesh is stated so: `mesh (dp = 4, tp = 2)`"
         raise Fault(codes.BAD_FACT, f"there is no fact `{word}` with axes", near, 0)
-    for number, (name, size) in enumerate(axes, 1):
-        if name in dict(axes[: number - 1]):
+    if stage is not None and not 0 < int(stage) <= LARGEST:
+        raise Fault(placements.BAD_MESH, f"`{stage}` is no stage", "devices 1, 2, … of the program are its stages", 1)
+    for number, (name, size) in enumerate(axes, 2):
+        if name in dict(axes[: number - 2]):
             raise Fault(
                 placements.BAD_MESH, f"two axes of the mesh are called `{name}`", "give one another name", number
             )
-        if not 0 < size <= LARGEST:
+        if isinstance(size, int) and not 0 < size <= LARGEST:
             hint = "an axis has one device or more"
             raise Fault(placements.BAD_MESH, f"`{size}` is no size of the axis `{name}`", hint, number)
-    return Keyword(MESH, _Axes(axes))
+    return Keyword(MESH, cast("Any", _StatedMesh(int(stage or 0), tuple(axes))))
 
 
-def axis_size(parts: list[Any]) -> tuple[str, int]:
+def axis_size(parts: list[Any]) -> tuple[str, Size]:
     name, size = parts
-    return name, numbers.integer([size])
+    return name, size
 
 
-class _Axes(tuple[tuple[str, int], ...]):
-    """The axes of a mesh, which a mark states."""
+class _StatedMesh(NamedTuple):
+    """The axes of a mesh, which a mark states; of one stage or, 0, of all others."""
+
+    stage: int
+    axes: Mesh
 
 
 def fact(parts: list[Any]) -> Keyword:

@@ -30,7 +30,7 @@ _BLOCK = re.compile(r"repeat[ \t\f]+-?[0-9]+[ \t\f]+times\b")
 _FUNC = re.compile(r"[ \t\f]*func\b")
 _CLOSES = re.compile(r"\s*\}")
 _LINE_END = re.compile(r"[ \t\f]*(?://[^\n]*)?\n")
-_MESH = re.compile(rf"{MESH}[ \t\f]*\(")
+_MESH = re.compile(rf"{MESH}[ \t\f]*[0-9]*[ \t\f]*\(")
 _NOT_NEWLINE = re.compile(r"[^\n]")
 
 _OPENING, _CLOSING = frozenset("[({"), frozenset("])}")

@@ -120,4 +120,57 @@ func @main(
 }
 """
 
-PROGRAMS = {"mlp": MLP, "attention": ATTENTION, "training": TRAINING, "stages": STAGES}
+OVER_AXES = """\
+func @main(
+  %x: Tensor[Float32, (16@(dp, cp), 8), 1] {batch = 0},
+  %w: Tensor[Float32, (8@(dp, cp), 8@tp), 1] {param},
+  %b: Tensor[Float32, (8,), 1] {param}
+) mesh (dp = 2, tp = 2, cp = 2) {
+  %w_all = AllGather[axis = ["dp", "cp"], dim = 0](%w)
+  %h = MatMul(%x, %w_all)
+  %every = AllGather[axis = "tp", dim = 1](%h)
+  %y = Add(%every, %b)
+  %own = ReduceMean(%y, [0, 1])
+  %loss = AllReduce[axis = ["cp", "dp"]](%own)
+  %db_own = ReduceSum[keepdims = 0](%y, [0])
+  %db = AllReduce[axis = ["dp", "cp"]](%db_own)
+  %dw_own = Gemm[transA = true](%x, %h)
+  %dw = ReduceScatter[axis = ["dp", "cp"], dim = 0](%dw_own)
+  %w_new = SGD(%w, %dw)
+  %b_new = SGD(%b, %db)
+  %turned = AllToAll[axis = ["dp", "cp"], split = 1, join = 0](%w)
+  %part = Shard[axis = ["cp", "dp"], dim = 0](%b_new)
+  %share = Share[axis = ["cp", "dp"]](%b_new)
+  %again = AllReduce[axis = ["dp", "cp"]](%share)
+  return %loss, %w_new, %b_new, %turned, %part, %again
+}
+"""
+
+VOCABULARY = """\
+func @main(
+  %ids: Tensor[Int64, (4@dp, 6), 1] {batch = 0},
+  %labels: Tensor[Int64, (24@dp,), 1] {batch = 0},
+  %x: Tensor[Float32, (24@dp, 16), 1],
+  %wte: Tensor[Float32, (32@(tp, cp), 16), 1] {param},
+  %wv: Tensor[Float32, (16, 32@(cp, tp)), 1] {param},
+  %dloss: Float32[1]
+) mesh (dp = 2, tp = 2, cp = 2) {
+  %own = Gather[axis = 0](%wte, %ids)
+  %e = AllReduce[axis = ["tp", "cp"]](%own)
+  %logits = MatMul(%x, %wv)
+  %dlogits = SoftmaxCrossEntropyLossGrad(%dloss, %logits, %labels)
+  %dwv_own = Gemm[transA = true](%x, %dlogits)
+  %dwv = AllReduce[axis = "dp"](%dwv_own)
+  %wv_new = SGD(%wv, %dwv)
+  return %e, %wv_new
+}
+"""
+
+PROGRAMS = {
+    "mlp": MLP,
+    "attention": ATTENTION,
+    "training": TRAINING,
+    "stages": STAGES,
+    "several axes": OVER_AXES,
+    "vocabulary": VOCABULARY,
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from distir.analysis.domains import MOST_PRECISE_FIRST
 from distir.analysis.placing import PlacedTypes
@@ -32,6 +33,8 @@ MESHES: tuple[Mesh, ...] = (
 )
 SIZES = (6, 12)
 STATEMENTS = 14
+
+Axes = str | tuple[str, ...]
 
 UNARY = ("Relu", "Neg", "Tanh", "Softmax", "Identity")
 BINARY = ("Add", "Sub", "Mul", "MatMul", "MatMul")
@@ -82,11 +85,13 @@ class Writer:
                 self.types[statement.results[0]] = found
                 return
 
-    def _tries(self) -> Iterator[tuple[str, tuple[str | Literal, ...], dict[str, int | str]]]:
+    def _tries(self) -> Iterator[tuple[str, tuple[str | Literal, ...], dict[str, Any]]]:
         for _ in range(60):
             x, z = (self.draw.choice([*self.types]) for _ in range(2))
             rank = len(self.types[x].shape or ())
-            axis, dim = self.draw.choice(self.mesh)[0], self.draw.randrange(max(rank, 1))
+            count = 1 if self.draw.random() < 0.7 else min(2, len(self.mesh))
+            axes = tuple(axis for axis, _ in self.draw.sample(self.mesh, count))
+            axis, dim = axes[0] if count == 1 else axes, self.draw.randrange(max(rank, 1))
             kind = self.draw.random()
             if kind < 0.15:
                 yield self.draw.choice(UNARY), (x,), {}
@@ -106,7 +111,7 @@ class Writer:
             else:
                 yield self._collective(x, axis, dim)
 
-    def _collective(self, x: str, axis: str, dim: int) -> tuple[str, tuple[str], dict[str, int | str]]:
+    def _collective(self, x: str, axis: Axes, dim: int) -> tuple[str, tuple[str], dict[str, int | Axes]]:
         match self.draw.randrange(6):
             case 0:
                 return "AllReduce", (x,), {"axis": axis, "op": self.draw.choice(("sum", "max"))}

@@ -51,6 +51,56 @@ def test_commands_take_every_device_of_the_mesh(distir, mlp, command):
         assert "%p: Tensor[Float32, (B@dp, 12), 1, sum tp] = MatMul" in ended.out
 
 
+NAMED = MLP.replace("dp = 2, tp = 2", "dp = D, tp = T").replace("12, 24@tp", "12, 24@(tp, dp)").replace(
+    "%h = MatMul(%x, %w1)", '%w = AllGather[axis = "dp", dim = 1](%w1)\n  %h = MatMul(%x, %w)'
+)
+
+
+@pytest.fixture
+def named(mlp):
+    mlp.write_text(NAMED)
+    return mlp
+
+
+def test_sizes_of_a_mesh_may_be_names_that_are_bound_on_the_command_line(distir, named, tmp_path):
+    for command in ("check", "erase"):
+        assert distir(command, named).code == 0
+    sizes = ("--bind", "D=2", "--bind", "T=2")
+    one = distir("expand", named, *sizes).out
+    named.write_text(NAMED.replace("= D", "= 2").replace("= T", "= 2"))
+    assert one == distir("expand", named).out
+    named.write_text(NAMED)
+    for command in ("simulate", "run", "lower", "show"):
+        out = ("-o", tmp_path / "lowered") if command == "lower" else ()
+        ended = distir(command, named, *out, *sizes, "--bind", "B=4")
+        assert ended.code == 0, ended.err
+    assert distir("project", named, *sizes).code == 0
+    erased = tmp_path / "erased.dir"
+    distir("erase", named, "-o", erased)
+    assert distir("prove", named, "--against", erased, *sizes, "--bind", "B=4").code == 0
+
+
+@pytest.mark.parametrize(
+    ("bind", "message"),
+    [
+        (("D=2",), "`T` in `mesh (dp = 2, tp = T)` has no number, which a program of every device needs"),
+        (("D=2", "T=0"), "expected the number of devices along an axis for `T`, found `0`"),
+        (("D=3", "T=3"), "dimension 1, which is 24, does not split over 9 devices (tp = 3 × dp = 3)"),
+        (("D=2", "T=2", "E=3"), "`--bind E=3`: no size of its mesh has this name"),
+    ],
+)
+def test_sizes_that_are_missing_or_do_not_divide_are_refused_once(distir, named, bind, message):
+    ended = distir("expand", named, *(word for flag in bind for word in ("--bind", flag)))
+    assert ended.code in (1, 2)
+    assert message in ended.err
+    assert ended.err.count("error:") + ended.err.count("error[") == 1
+
+
+def test_settings_bind_sizes_of_a_mesh(distir, named):
+    (named.parent / "distir.toml").write_text("[bind]\nD = 2\nT = 2\n")
+    assert distir("expand", named).code == 0
+
+
 def test_a_step_says_what_it_takes_instead(distir, mlp):
     ended = distir("transform", "dp=2", mlp)
     assert ended.code == 1

@@ -38,6 +38,14 @@ def test_hover_on_an_axis_says_which_devices_are_along_it(word):
     assert said == "axis `dp` of `mesh (dp = 2, tp = 2)`: groups of 2 devices, 2 apart"
 
 
+def test_hover_on_the_name_of_a_size_says_what_it_is():
+    text = MLP.replace("dp = 2", "dp = D")
+    said = hover(viewed(text), text.index("= D") + 2).markdown
+    assert said == "the number of devices along `dp` of `mesh (dp = D, tp = 2)`: `--bind D=2` gives it"
+    assert "groups of D devices, 2 apart" in hover(viewed(text), text.index("@dp") + 1).markdown
+    assert "each of 2*D devices holds" in hover(viewed(text), text.index("%h") + 1).markdown
+
+
 @pytest.mark.parametrize(
     ("line", "labels"),
     [

@@ -95,6 +95,15 @@ def test_a_program_on_a_mesh_is_simulated_as_its_expansion():
     assert distir.simulate(placed, machine).latency_s == simulate(expand(placed), machine).latency_s
 
 
+def test_names_of_sizes_are_bound_where_the_program_is_expanded():
+    named = module(MLP.replace("dp = 2", "dp = B"))
+    assert print_module(named) == MLP.replace("dp = 2", "dp = B")
+    assert expand(named, {"B": 4}) == expand(module(MLP.replace("dp = 2", "dp = 4")))
+    assert distir.simulate(named, "dgx-a100", bind={"B": 4}).latency_s
+    only = module(MLP.replace("dp = 2", "dp = D"))
+    assert distir.simulate(only, "dgx-a100", bind={"B": 4, "D": 2}).latency_s
+
+
 def test_a_program_without_a_mesh_is_its_own_erasure_and_expansion():
     plain = erase(module(MLP))
     assert erase(plain) is plain

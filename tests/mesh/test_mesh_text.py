@@ -53,7 +53,8 @@ def test_a_placement_that_is_none_is_refused(text, message):
 
 
 def of_head(marks, shape="(8, 4)"):
-    return f"func @main(%x: Tensor[Float32, {shape}, 1]){marks} {{\n  %y = Relu(%x)\n  return %y\n}}\n"
+    end = "" if "max" in shape else ", 1"
+    return f"func @main(%x: Tensor[Float32, {shape}{end}]){marks} {{\n  %y = Relu(%x)\n  return %y\n}}\n"
 
 
 @pytest.mark.parametrize("marks", [" mesh (dp = 2)", "\n mesh (dp = 2, tp = 2,)", " forward, mesh (dp = 2), stage = 1"])
@@ -78,6 +79,7 @@ def test_a_mesh_is_stated_behind_the_head(marks):
         (" mesh (tp = 2)", "(8@tp[4, 2], 4)", "DIR422"),
         (" mesh (tp = 4)", "(8@tp[6, 2], 4)", "DIR422"),
         (" mesh (dp = 2, tp = 2)", "(8@(dp, tp[4, 4]), 4)", "DIR422"),
+        (" mesh (dp = 2, tp = 2)", "(8, 4), 1, sum dp, max tp", "DIR422"),
         (" mesh (dp = 1000000000000000000000)", "(8, 4)", "DIR111"),
     ],
 )

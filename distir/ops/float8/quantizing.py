@@ -173,7 +173,7 @@ def _(x: TensorType, *, block: tuple[int, ...]) -> Shape | None:
 def _(x: TensorType, *, results: Sequence[Shape | None], block: tuple[int, ...]) -> Layout:
     letters, scale = letters_of_scale(letters_of(x), x.shape, block)
     every = frozenset(filter(None, letters))
-    return Layout((letters,), (scale,), contiguous=every, parted=every - {*scale}, whole=frozenset({0}))
+    return Layout((letters,), (scale,), contiguous=every, parted=every - {*scale}, again=True, whole=frozenset({0}))
 
 
 @GreatestOfBlocks.pieces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distir.analysis.placing import erased_type
+from distir.analysis.placement_states import erased_type
 from distir.ir import NO_ATTRIBUTES, Apply, Call, Function, Module, Param, Statement, Type
 from distir.ir.rewrite import mapped, with_names, with_operands
 from distir.ops.mesh import COLLECTIVES
@@ -33,7 +33,7 @@ def _of_wholes(function: Function) -> Function:
     """The function with types of whole values."""
     params = tuple(Param(p.name, erased_type(p.type), p.roles) for p in function.params)
     stated = None if function.result_types is None else tuple(map(erased_type, function.result_types))
-    return replace(mapped(function, _claiming_wholes), params=params, result_types=stated, mesh=())
+    return replace(mapped(function, _claiming_wholes), params=params, result_types=stated, mesh=(), stages=())
 
 
 def _claiming_wholes(statement: Statement) -> Statement:

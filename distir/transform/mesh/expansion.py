@@ -11,14 +11,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
-from distir.analysis.placing import place_of, state_of, typing
+from distir.analysis.moving import axes_of
+from distir.analysis.placement_states import place_of, state_of
+from distir.analysis.placing import typing
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import devices
 from distir.diagnostics.codes import placements as codes
-from distir.ir import Apply, Arg, Call, Function, Mesh, Module, Part, Site, SplitAlong, TensorType, TupleType, Type
+from distir.ir import (
+    HOST,
+    UNKNOWN,
+    Apply,
+    Arg,
+    Call,
+    Constant,
+    Function,
+    Meshes,
+    Module,
+    Part,
+    Site,
+    SplitAlong,
+    TensorType,
+    TupleType,
+    Type,
+    operands,
+    results,
+    types,
+)
 from distir.ir.collection import paused_collection
 from distir.ir.deep import Deep
 from distir.ir.places import along, places, show_mesh
+from distir.ir.types import device_of
 from distir.ops import Value, type_of
 from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
@@ -28,37 +50,43 @@ from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
 from distir.transform.mesh.erasure import as_identities
+from distir.transform.mesh.sizes import axes_of_device, refuse_names, sized
+from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
 from distir.transform.sharding.body import Callee, ShardedBody
-from distir.transform.sharding.decide import NoRule
 from distir.transform.sharding.factors import Decisions, written_along
-from distir.transform.sharding.items import Collective, Each, Item, LocalSlice, with_facts
-from distir.transform.sharding.mesh import mesh_of
+from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, with_facts
+from distir.transform.sharding.mesh import Mesh, mesh_of
 from distir.transform.sharding.partition import NONE, Partition
 from distir.transform.sharding.rewrite import restated, share_of
 from distir.transform.sharding.scatter_gather import gather, scatter
 
+NO_SIZES: Mapping[str, Constant] = {}
 
-def expand(module: Module) -> Module:
+
+def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES) -> Module:
     """The program of every device that a program on a mesh represents, with `@main.scatter` and `@main.gather`.
 
     Device s of the program becomes as many devices as the mesh has, side by side, numbered with the first axis
-    outermost. A program without a mesh stays as it is. Raises ProgramError where the program does not check, or an op
-    cannot be written out on parts.
+    outermost. `bind` has sizes of the mesh that are names. A program without a mesh stays as it is. Raises ProgramError
+    where the program does not check, or a size has no number.
     """
     if not module.mesh:
         return module
+    module = sized(module, bind)
+    refuse_names(module)
     analysis = checked(module)
     plain = as_identities(module)
     entry = entry_of(plain)
-    axes, count = module.mesh, math.prod(size for _, size in module.mesh)
-    if count > MOST_ENTRIES:
-        message = f"expected at most {MOST_ENTRIES:,} devices, found {count:,} in `{show_mesh(axes)}`"
-        raise ProgramError([Diagnostic(codes.BAD_MESH, Site(entry.name), message, help="take fewer devices")])
-    mesh = mesh_of(plain, entry, count, "innermost")
+    meshes = module.meshes
+    for mesh in meshes.each:
+        count = math.prod(size for _, size in mesh if isinstance(size, int))
+        if count > MOST_ENTRIES:
+            message = f"expected at most {MOST_ENTRIES:,} devices, found {count:,} in `{show_mesh(mesh)}`"
+            raise ProgramError([Diagnostic(codes.BAD_MESH, Site(entry.name), message, help="take fewer devices")])
     with paused_collection():
-        program = _Program(checked(plain), replace(mesh, factors=tuple(size for _, size in axes)))
-        program.written, program.axes = analysis, axes
-        states = [placement(p.type, axes) for p in analysis.module.functions[entry.name].params]
+        program = _Program(checked(plain), _devices(plain, entry, meshes))
+        program.written, program.meshes = analysis, meshes
+        states = [placement(p.type, meshes) for p in analysis.module.functions[entry.name].params]
         done = program.entry(entry, states)
         given = [_listed(s, p.type, entry) for s, p in zip(states, entry.params, strict=True)]
         found = [_listed(s, type_of(v), entry) for s, v in zip(done.results, done.result_values, strict=True)]
@@ -71,11 +99,22 @@ def expand(module: Module) -> Module:
     return made
 
 
-def placement(type: Type, axes: Mesh) -> State:
-    """Where the parts of a value of a type are, along the axes as factors of all devices."""
+def _devices(plain: Module, entry: Function, meshes: Meshes) -> Mesh:
+    """The devices that each device of the program becomes."""
+    factors = tuple(size for _, size in axes_of_device(meshes, None))
+    mesh = replace(mesh_of(plain, entry, math.prod(factors), "innermost"), factors=factors)
+    if not meshes.stages:
+        return mesh
+    stages = ((device, axes_of_device(meshes, device)) for device in range(mesh.first, mesh.first + mesh.count))
+    return StageMesh(mesh.size, mesh.first, mesh.count, mesh.place, factors=factors, stages=tuple(stages))
+
+
+def placement(type: Type, meshes: Meshes) -> State:
+    """Where the parts of a value of a type are, along the axes as factors of all devices of its stage."""
     if isinstance(type, TupleType):
-        return tuple(placement(item, axes) for item in type.items)
+        return tuple(placement(item, meshes) for item in type.items)
     placed = type.places if isinstance(type, TensorType) else ()
+    axes = axes_of_device(meshes, device_of(type))
     sizes = [size for _, size in axes]
     states = [state_of(along(placed, axis)) for axis, _ in axes]
     names = [axis for axis, _ in axes]
@@ -86,13 +125,14 @@ def placement(type: Type, axes: Mesh) -> State:
     return Nested(tuple(zip(states, sizes, strict=True)), order)
 
 
-def placed(v: Value, state: State, axes: Mesh) -> Value:
+def placed(v: Value, state: State, meshes: Meshes) -> Value:
     """A value of this placement, as the program with the mesh has it."""
     if isinstance(v, TupleType):
         own = state if isinstance(state, tuple) else (state,) * len(v.items)
-        return TupleType(tuple(type_of(placed(item, s, axes)) for item, s in zip(v.items, own, strict=True)))
+        return TupleType(tuple(type_of(placed(item, s, meshes)) for item, s in zip(v.items, own, strict=True)))
     if not isinstance(v, TensorType) or is_whole(state):
         return v
+    axes = axes_of_device(meshes, v.device)
     order = (state.order if isinstance(state, Nested) else ()) or range(len(axes))
     found = (place_of(state_along(state, k), axes[k][0]) for k in order)
     return replace(v, places=places(place for place in found if place is not None))
@@ -127,7 +167,12 @@ class _Program(Partition):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.written: Analysis = self.analysis
-        self.axes: Mesh = ()
+        self.meshes = Meshes()
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether stages become differently many devices."""
+        return bool(self.meshes.stages)
 
     def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[Callee]:
         """The function for arguments that are placed so."""
@@ -150,19 +195,34 @@ class _Program(Partition):
     ) -> Deep[ShardedBody]:
         instance = self.analysis.domain.instance(function.name, vs)
         body = _Body(self, self.analysis.domain, self.mesh, function, instance, states, constraints)
-        given = tuple(placed(v, s, self.axes) for v, s in zip(vs, states, strict=True))
-        body.on_mesh(self.written, self.axes, given)
+        given = tuple(placed(v, s, self.meshes) for v, s in zip(vs, states, strict=True))
+        body.on_mesh(self.written, self.meshes, self.mesh, given)
         yield body.run()
         return body
+
+    def _expansion(self, body: ShardedBody, single: set[str]) -> Expansion:
+        if not self.is_staged:
+            return super()._expansion(body, single)
+        return StagedExpansion(self.mesh, single, body.names.taken, lambda name: type_of(body.value(name)))
+
+    def _write(self, body: ShardedBody, expansion: Expansion) -> None:
+        if not isinstance(expansion, StagedExpansion) or not isinstance(body, _Body):
+            super()._write(body, expansion)
+            return
+        for item, mesh in zip(body.items, body.stages, strict=True):
+            expansion.write_on(item, mesh)
 
 
 class _Body(ShardedBody):
     """The body of a function: each statement on the parts that the program says, and its collectives."""
 
-    def on_mesh(self, written: Analysis, axes: Mesh, args: tuple[Value, ...]) -> None:
+    def on_mesh(self, written: Analysis, meshes: Meshes, devices: Mesh, args: tuple[Value, ...]) -> None:
         """Set the program on the mesh, and what it gives this function."""
-        self.axes = axes
+        self.meshes, self.devices = meshes, devices
+        self.axes = axes_of_device(meshes, None)
         self.said = written.domain.instance(self.function.name, args)
+        self.stages: list[Mesh] = []
+        """By item: the devices of its stage."""
 
     def given_to(self, statement: Call, vs: tuple[Value, ...]) -> Deep[tuple[Arg, ...]]:
         """The arguments of a call, as they are."""
@@ -178,15 +238,32 @@ class _Body(ShardedBody):
         return arg
 
     def _statement(self, index: int, statement: Apply | Call) -> Deep[None]:
+        mesh = self._begin(index)
         if isinstance(statement, Call):
             yield from self._call(statement)
-            return
+        else:
+            self._apply_on_mesh(index, statement)
+        self.stages += [mesh] * (len(self.items) - len(self.stages))
+
+    def _begin(self, index: int) -> Mesh:
+        """Take the mesh of the stage that executes a statement."""
+        statement = self.said.function.body[index]
+        values = (*self.said.state(operands(statement)), *self.said.state(results(statement)))
+        leaves = [leaf for v in values for leaf in types.leaves(type_of(v))]
+        on = next((leaf for leaf in leaves if leaf.device not in (None, HOST)), UNKNOWN)
+        mesh = self.devices.of(on)
+        self.size, self.factors, self.axes = mesh.size, mesh.factors, axes_of_device(self.meshes, device_of(on))
+        return mesh
+
+    def _apply_on_mesh(self, index: int, statement: Apply) -> None:
         written = self.said.function.body[index]
         assert isinstance(written, Apply)
         vs = tuple(map(self.value, statement.args))
         ws = self.domain.answer(statement, vs)
-        given = tuple(placement(type_of(w), self.axes) for w in self.said.state(statement.results))
-        if written.op in COLLECTIVES:
+        given = tuple(placement(type_of(w), self.meshes) for w in self.said.state(written.results))
+        if written.op == "Send" and self._is_to_another_mesh(written):
+            self._sent_to_another_mesh(written, ws[0], given[0])
+        elif written.op in COLLECTIVES:
             self._collective_of_mesh(written, ws[0], given[0])
         elif written.op in ("MakeTuple", "UnpackTuple") or all(is_whole(self.state(arg)) for arg in statement.args):
             self.write(statement, ws, given)
@@ -195,49 +272,61 @@ class _Body(ShardedBody):
         elif any(isinstance(type_of(v), TupleType) for v in vs):
             self.write(statement, ws, given)
         else:
-            self._on_parts(index, statement, vs, ws)
+            self._on_parts(statement, vs, ws)
             for name, w, state in zip(statement.results, ws, given, strict=True):
                 self.define(name, w, state)
 
-    def _on_parts(self, index: int, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> None:
+    def _is_to_another_mesh(self, statement: Apply) -> bool:
+        """Whether a send is to a stage of another mesh."""
+        here, there = (device_of(type_of(self.said.state((arg,))[0])) for arg in (*statement.args, *statement.results))
+        return self.meshes.of(here) != self.meshes.of(there)
+
+    def _sent_to_another_mesh(self, statement: Apply, w: Value, given: State) -> None:
+        """Append a send of which each device gets its part."""
+        (arg,), (name,) = statement.args, statement.results
+        found, to = type_of(self.said.state((arg,))[0]), device_of(type_of(w))
+        assert isinstance(arg, str)
+        assert isinstance(found, TensorType)
+        assert to is not None
+        made = transfer(name, arg, to, found, self.axes, axes_of_device(self.meshes, to))
+        self.items.append(replace(made, facts=statement.facts, stream=statement.stream))
+        self.define(name, w, given)
+
+    def _on_parts(self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> None:
         """Append a statement as each device executes it on its parts."""
         states = tuple(map(self.state, statement.args))
-        try:
-            written_along(self, replace(statement, claims=()), self._decisions(statement, vs, ws, states))
-        except NoRule:
-            message = f"`{statement.op}` cannot be written out on parts along several axes of the mesh at once"
-            hint = "gather its operands along one of the axes first"
-            site = Site(self.function.name, index)
-            raise ProgramError([Diagnostic(codes.NOT_PARTS, site, message, help=hint)]) from None
+        written_along(self, replace(statement, claims=()), self._decisions(statement, vs, ws, states))
 
     def _decisions(
         self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...]
     ) -> Decisions:
-        """The typing of a statement along each axis, and its operands and results, cut along those before."""
+        """The typing of a statement along each axis, and its operands and results, cut along those before.
+
+        Along axes that split the same dimension it is one typing: that of all devices along them.
+        """
         nested_ones = (state.order for state in states if isinstance(state, Nested))
         order = next(filter(None, nested_ones), tuple(range(len(self.axes))))
-        each: dict[int, Typing] = {}
-        operands: dict[int, tuple[Value, ...]] = {}
-        results: dict[int, tuple[Value, ...]] = {}
-        cut, made = vs, ws
+        along: dict[Typing, tuple[int, ...]] = {}
         for k in order:
             axis, size = self.axes[k]
-            each[k] = typing(statement, vs, ws, tuple(state_along(s, k) for s in states), axis, size)
-            operands[k], results[k] = cut, made
-            cut = tuple(map(_part, cut, each[k].needed, [size] * len(cut)))
-            made = tuple(map(_part, made, each[k].given, [size] * len(made)))
-        every = range(len(self.axes))
-        parts, made = tuple(operands[k] for k in every), tuple(results[k] for k in every)
-        return Decisions(tuple(each[k] for k in every), parts, made, self.factors, order)
+            found = typing(statement, vs, ws, tuple(state_along(s, k) for s in states), axis, size)
+            along[found] = (*along.get(found, ()), k)
+        along = dict(sorted(along.items(), key=lambda item: item[0].parted))  # these are written last
+        operands, results = [vs], [ws]
+        for own, factors in along.items():
+            size = math.prod(self.factors[k] for k in factors)
+            operands.append(tuple(map(_part, operands[-1], own.needed, [size] * len(vs))))
+            results.append(tuple(map(_part, results[-1], own.given, [size] * len(ws))))
+        return Decisions(tuple(along), tuple(operands[:-1]), tuple(results[:-1]), self.factors, tuple(along.values()))
 
     def _collective_of_mesh(self, statement: Apply, w: Value, given: State) -> None:
-        """Append what a collective over an axis of the mesh is on its devices."""
-        axis, names = statement.attrs["axis"], [axis for axis, _ in self.axes]
+        """Append what a collective over axes of the mesh is on its devices: one of all devices along them."""
         (arg,), (name,) = statement.args, statement.results
         assert isinstance(arg, str)
-        k, first = names.index(str(axis)), len(self.items)
-        with self.along(k):
-            now, then = (state_along(_of_items(s), k) for s in (self.state(arg), given))
+        names, first = [axis for axis, _ in self.axes], len(self.items)
+        along = [names.index(axis) for axis in axes_of(statement)]
+        with self.along(*along):
+            now, then = (state_along(_of_items(s), along[0]) for s in (self.state(arg), given))
             self._brought(arg, name, w, now, then)
         for number, item in enumerate(self.items[first:], first):
             self.items[number] = with_facts(item, statement.facts)

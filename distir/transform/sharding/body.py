@@ -73,6 +73,11 @@ class Callees(Sums, Protocol):
         """Whether values that every device holds whole are sent in parts."""
         ...
 
+    @property
+    def is_staged(self) -> bool:
+        """Whether stages become differently many devices."""
+        ...
+
     def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[Callee]:
         """A function written for arguments in these states."""
         ...
@@ -345,10 +350,11 @@ class ShardedBody(PartialSums):
             self.items.append(Each(own))
         else:
             names = tuple(
-                self.fresh("unused") if name == DISCARD and single else name
+                self.fresh("unused") if name == DISCARD and (single or self.callees.is_staged) else name
                 for name, single in zip(statement.results, found.single, strict=True)
             )
             self.single.update(name for name, single in zip(names, found.single, strict=True) if single)
             self.items.append(Joint(names, found.name, args))
+            statement = replace(statement, results=names)
         for name, w, state in zip(statement.results, ws, found.given, strict=True):
             self.define(name, w, state)

@@ -17,14 +17,16 @@ from distir.transform.sharding.rewrite import Rewriting, rewritten
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """A decision for each factor, outermost first, with the operands and results that it is of."""
+    """A decision for each factor, outermost first, with the operands and results that it is of: cut along those before.
+
+    `along`: the factors of each decision, where some are of several factors, or these cut in another order.
+    """
 
     each: tuple[Typing, ...]
     operands: tuple[tuple[Value, ...], ...]
     results: tuple[tuple[Value, ...], ...]
     factors: tuple[int, ...]
-    order: tuple[int, ...] = ()
-    """The factors in the order in which they cut operands and results, where it is another."""
+    along: tuple[tuple[int, ...], ...] = ()
 
     @property
     def needed(self) -> tuple[State, ...]:
@@ -90,7 +92,7 @@ def written_along(body: Rewriting, own: Apply, decisions: Decisions) -> None:
 
     What follows the op itself, as a division of its mean, follows what it becomes for the next factor.
     """
-    split = [k for k in decisions.order or range(len(decisions.each)) if decisions.each[k].letter is not None]
+    split = [k for k, typing in enumerate(decisions.each) if typing.letter is not None]
     split.sort(key=lambda k: decisions.each[k].parted)
     first, behind = len(body.items), list[Item]()
     for number, k in enumerate(split):
@@ -103,7 +105,8 @@ def written_along(body: Rewriting, own: Apply, decisions: Decisions) -> None:
             assert isinstance(itself.statement, Apply)
             own, behind = itself.statement, [*after, *behind]
             del body.items[at:]
-        with body.along(k):
+        along = decisions.along[k] if decisions.along else (k,)
+        with body.along(*along), body.holding(own.args, decisions.operands[k]):
             rewritten(body, own, list(own.args), decisions.operands[k], decisions.results[k], decisions.each[k])
     body.items += behind
     if not split:

@@ -48,8 +48,8 @@ class Collective:
     op: str
     arg: str
     attrs: Attributes
-    along: int | None = None
-    """The factor of the mesh axis along which these are; None: all of its devices."""
+    along: tuple[int, ...] = ()
+    """The factors of the mesh axis along which these are, outermost first; none: all of its devices."""
     facts: Facts = NO_FACTS
     stream: str = ""
 
@@ -61,7 +61,7 @@ class LocalSlice:
     result: str
     arg: Arg
     axis: int
-    along: int | None = None
+    along: tuple[int, ...] = ()
     facts: Facts = NO_FACTS
 
 
@@ -71,7 +71,7 @@ class Ranked:
 
     result: str
     values: tuple[Constant, ...]
-    along: int | None = None
+    along: tuple[int, ...] = ()
     facts: Facts = NO_FACTS
 
 
@@ -85,7 +85,34 @@ class Joint:
     facts: Facts = NO_FACTS
 
 
-Item = Each | Collective | LocalSlice | Ranked | Joint
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a device of another stage is sent: all, or a piece, of what a device has.
+
+    `cuts`: for each dimension that is cut, which of how many pieces.
+    """
+
+    rank: int
+    cuts: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A send to a stage of other devices: to each the pieces of its part.
+
+    `joins`: the dimensions of which pieces are joined, the first outermost, and how many.
+    """
+
+    result: str
+    arg: str
+    to: int
+    pieces: tuple[tuple[Piece, ...], ...]
+    joins: tuple[tuple[int, int], ...]
+    facts: Facts = NO_FACTS
+    stream: str = ""
+
+
+Item = Each | Collective | LocalSlice | Ranked | Joint | Transfer
 
 
 def with_facts(item: Item, facts: Facts) -> Item:
@@ -185,15 +212,15 @@ class Expansion:
         self._write(item)
         if not isinstance(item, Each):
             state_since(self.body, start, self.facts(item.facts))
-        if isinstance(item, Collective) and item.stream:
+        if isinstance(item, (Collective, Transfer)) and item.stream:
             self.body[start:] = on_stream(item.stream, self.body[start:])
 
     def _write(self, item: Item) -> None:
         match item:
             case Each(statement):
                 self._each(statement)
-            case Collective(along=int()) | LocalSlice(along=int()) | Ranked(along=int()):
-                self._along(item, item.along or 0)
+            case Collective(along=(_, *_)) | LocalSlice(along=(_, *_)) | Ranked(along=(_, *_)):
+                self._along(item, item.along)
             case Collective(result, op, arg, attrs) if self.mesh.representative:
                 self.body.append(
                     Apply((result,), GROUPED[op].name, (arg,), _grouped(attrs, self.mesh.size, self.mesh.run))
@@ -218,19 +245,25 @@ class Expansion:
             case Ranked(result, values):
                 for name, value in zip(self.names(result), values, strict=False):
                     self.body.append(Apply((name,), "Constant", (), Attributes({"value": value})))
+            case Transfer():
+                self._transfer(item)
             case Joint(results, function, args):
                 names = tuple(name for result in results for name in self.names(result))
                 self.body.append(Call(names, function, self.all(args)))
 
-    def _along(self, item: Collective | LocalSlice | Ranked, factor: int) -> None:
-        """Write an item that concerns one factor of the mesh axis."""
-        size, stride = self.mesh.factors[factor], self.mesh.run * self.mesh.inner(factor)
+    def _transfer(self, item: Transfer) -> None:
+        """Write a send to other devices than the value is on."""
+        raise NotImplementedError
+
+    def _along(self, item: Collective | LocalSlice | Ranked, factors: tuple[int, ...]) -> None:
+        """Write an item that concerns some factors of the mesh axis."""
+        size, stride = self.mesh.number(factors), self.mesh.run * self.mesh.inner(factors[-1])
         match item:
             case Collective(result, op, arg, attrs) if self.mesh.representative:
                 self.body.append(Apply((result,), GROUPED[op].name, (arg,), _grouped(attrs, size, stride)))
             case Collective(result, op, arg, attrs):
                 made, given = self.names(result), self.names(arg)
-                for ranks in self.mesh.groups(factor):
+                for ranks in self.mesh.groups(factors):
                     own = tuple(given[rank] for rank in ranks)
                     self.body.append(Apply(tuple(made[rank] for rank in ranks), op, own, attrs))
             case LocalSlice(result, arg, axis) if self.mesh.representative:
@@ -239,14 +272,14 @@ class Expansion:
             case LocalSlice(result, arg, axis):
                 attrs = Attributes({"axis": axis, "num_outputs": size})
                 for rank, name in enumerate(self.names(result)):
-                    made = tuple(name if n == self.mesh.coordinate(rank, factor) else DISCARD for n in range(size))
+                    made = tuple(name if n == self.mesh.coordinate(rank, factors) else DISCARD for n in range(size))
                     self.body.append(Apply(made, "Split", (self.on(arg, rank),), attrs))
             case Ranked(result, values) if self.mesh.representative:
                 attrs = Attributes({"values": values, "stride": stride})
                 self.body.append(Apply((result,), GroupConstant.name, (), attrs))
             case Ranked(result, values):
                 for rank, name in enumerate(self.names(result)):
-                    attrs = Attributes({"value": values[self.mesh.coordinate(rank, factor)]})
+                    attrs = Attributes({"value": values[self.mesh.coordinate(rank, factors)]})
                     self.body.append(Apply((name,), "Constant", (), attrs))
 
     def _slice(self, result: str, arg: Arg, axis: int, own: Sequence[int]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -66,6 +66,10 @@ class Mesh:
     factors: tuple[int, ...] = ()
     """The numbers of devices, outermost first, into which the axis is divided for `Nested` states."""
 
+    def of(self, type: Type) -> Mesh:
+        """The mesh of the devices that hold a value of a type."""
+        return self
+
     @property
     def ranks(self) -> int:
         """The number of devices in the program that one becomes."""
@@ -89,16 +93,24 @@ class Mesh:
         """How many of these devices apart neighbours along a factor of the axis are."""
         return math.prod(self.factors[factor + 1 :])
 
-    def coordinate(self, rank: int, factor: int) -> int:
-        """The place of a rank along a factor."""
-        return rank // self.inner(factor) % self.factors[factor]
+    def number(self, factors: Sequence[int]) -> int:
+        """The number of devices along factors."""
+        return math.prod(self.factors[factor] for factor in factors)
 
-    def groups(self, factor: int) -> list[tuple[int, ...]]:
-        """The ranks that differ in their place along a factor alone, in order of these places."""
+    def coordinate(self, rank: int, factors: Sequence[int]) -> int:
+        """The place of a rank along factors, of which the first is outermost."""
+        place = 0
+        for factor in factors:
+            place = place * self.factors[factor] + rank // self.inner(factor) % self.factors[factor]
+        return place
+
+    def groups(self, factors: Sequence[int]) -> list[tuple[int, ...]]:
+        """The ranks that differ in their place along factors alone, in order of these places."""
+        others = [factor for factor in range(len(self.factors)) if factor not in factors]
         found: dict[int, list[int]] = {}
         for rank in range(self.size):
-            found.setdefault(rank - self.coordinate(rank, factor) * self.inner(factor), []).append(rank)
-        return [tuple(ranks) for ranks in found.values()]
+            found.setdefault(self.coordinate(rank, others), []).append(rank)
+        return [tuple(sorted(ranks, key=lambda rank: self.coordinate(rank, factors))) for ranks in found.values()]
 
     @property
     def parts(self) -> int:

@@ -16,7 +16,7 @@ from distir.analysis.provenance import with_parameters_named
 from distir.ir import Apply, Arg, Call, Function, Module, Param, Return, Statement, Type, types
 from distir.ir.deep import Deep, finish
 from distir.ir.rewrite import mapped
-from distir.ops import Value
+from distir.ops import Value, type_of
 from distir.placement.along import State, is_host
 from distir.placement.part_types import kept_names, open_part_of, part_of
 from distir.transform.sharding.batch import Places
@@ -94,6 +94,11 @@ class Partition:
         return self.mesh.cut_sends
 
     @property
+    def is_staged(self) -> bool:
+        """Whether stages become differently many devices."""
+        return False
+
+    @property
     def module(self) -> Module:
         """The module that is partitioned."""
         return self.analysis.module
@@ -129,7 +134,8 @@ class Partition:
         if bucket_bytes:
             body.items[:] = bucketed(body, bucket_bytes)
         params = tuple(
-            replace(p, type=part_of(p.type, s, self.mesh.size)) for p, s in zip(function.params, states, strict=True)
+            replace(p, type=part_of(p.type, s, self.mesh.of(p.type).size))
+            for p, s in zip(function.params, states, strict=True)
         )
         written, expansion = self._expanded(function.name, params, body, returned)
         copies = {p.name: expansion.names(p.name)[0] for p in function.params}
@@ -194,14 +200,15 @@ class Partition:
             stated = [types.substitute(t, body.instance.dims) for t in stated]
         kept = kept_names(zip(stated, states, strict=True))
         params = tuple(
-            replace(p, type=open_part_of(t, s, self.mesh.size, kept))
-            for p, t, s in zip(function.params, stated, states, strict=True)
+            replace(p, type=open_part_of(t, s, self.mesh.of(type_of(v)).size, kept))
+            for p, t, s, v in zip(function.params, stated, states, vs, strict=True)
         )
         single = tuple(is_host(body.value(arg)) for arg in function.returned)
         if alike(body.items) and not placed:
             own = [item.statement for item in body.items if isinstance(item, Each)]
             statements = (*own, Return(function.returned))
-            result_types = None if body.concrete else self._result_types(function, given, kept)
+            results = [type_of(body.value(arg)) for arg in returned]
+            result_types = None if body.concrete else self._result_types(function, results, given, kept)
             written = self._named(
                 name, lambda n: Function(n, params, statements, result_types, function.kernel, function.facts)
             )
@@ -210,27 +217,35 @@ class Partition:
         return Callee(written, True, given, single, body.concrete)
 
     def _result_types(
-        self, function: Function, given: Sequence[State], kept: frozenset[str]
+        self, function: Function, results: Sequence[Type], given: Sequence[State], kept: frozenset[str]
     ) -> tuple[Type, ...] | None:
         if function.result_types is None:
             return None
-        stated = zip(function.result_types, given, strict=True)
-        return tuple(open_part_of(t, s, self.mesh.size, kept) for t, s in stated)
+        stated = zip(function.result_types, given, results, strict=True)
+        return tuple(open_part_of(t, s, self.mesh.of(of).size, kept) for t, s, of in stated)
 
     def _expanded(
         self, name: str, params: Sequence[Param], body: ShardedBody, returned: Sequence[Arg]
     ) -> tuple[Function, Expansion]:
         """The function with every parameter and result once for each device, and the names of its values."""
         single = {p.name for p in params if is_host(p.type)} | body.single
-        expansion = Expansion(self.mesh, single, body.names.taken)
+        expansion = self._expansion(body, single)
         written: list[Param] = []
         for param in params:
             for rank, own in enumerate(expansion.names(param.name)):
                 written.append(Param(own, self._placed(param.type, rank, param.name in single), param.roles))
-        for item in body.items:
-            expansion.write(item)
+        self._write(body, expansion)
         statements: tuple[Statement, ...] = (*expansion.body, Return(expansion.all(returned)))
         return Function(name, tuple(written), statements, facts=body.function.facts), expansion
+
+    def _expansion(self, body: ShardedBody, single: set[str]) -> Expansion:
+        """What writes the items of a body."""
+        return Expansion(self.mesh, single, body.names.taken)
+
+    def _write(self, body: ShardedBody, expansion: Expansion) -> None:
+        """Write the items of a body."""
+        for item in body.items:
+            expansion.write(item)
 
     def _placed(self, type: Type, rank: int, single: bool) -> Type:
         if single:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -75,21 +76,31 @@ class Resharding:
         """By partial sum: the state into which it was first brought."""
         self._exchanged: dict[str, Arg] = {}
         """By value whose split dimension changed: the state into which it was first brought."""
-        self._by_parts: dict[int, dict[Hashable, str]] = {}
+        self._by_parts: dict[tuple[int, ...], dict[Hashable, str]] = {}
         self.by_parts: dict[Hashable, str] = {}
         """Values written by rules `parted`, by key."""
 
     @contextmanager
-    def along(self, factor: int) -> Generator[None]:
-        """Within it, items are of one factor of the mesh axis, and so many devices."""
+    def along(self, *factors: int) -> Generator[None]:
+        """Within it, items are of some factors of the mesh axis, outermost first, and so many devices."""
         size, order, by_parts, first = self.size, self.order, self.by_parts, len(self.items)
-        self.size, self.order, self.by_parts = self.factors[factor], IN_ORDER, self._by_parts.setdefault(factor, {})
+        self.size, self.order = math.prod(self.factors[factor] for factor in factors), IN_ORDER
+        self.by_parts = self._by_parts.setdefault(factors, {})
         yield
         for index, item in enumerate(self.items[first:], first):
             if isinstance(item, (Collective, LocalSlice, Ranked)):
-                self.items[index] = replace(item, along=factor)
-        self._by_parts[factor] = self.by_parts
+                self.items[index] = replace(item, along=factors)
+        self._by_parts[factors] = self.by_parts
         self.size, self.order, self.by_parts = size, order, by_parts
+
+    @contextmanager
+    def holding(self, args: Sequence[Arg], values: Sequence[Value]) -> Generator[None]:
+        """Within it, arguments are parts of their values: these."""
+        names = [(arg, value) for arg, value in zip(args, values, strict=False) if isinstance(arg, str) and arg]
+        before = {arg: self._values[arg] for arg, _ in names if arg in self._values}
+        self._values.update(names)
+        yield
+        self._values.update(before)
 
     def define(self, name: str, value: Value, state: State) -> None:
         """Define a name: the value of the whole program that it represents, and its state."""

@@ -184,7 +184,7 @@ def _located(body: Rewriting, args: list[Arg], vs: Sequence[Value], decision: Ty
     before = args[layout.start]
     of_rank = partial(body.order.of, size=body.size)
     runs = [tuple(part * size // len(parts) for part in parts) for parts in map(of_rank, range(body.size))]
-    given = vs[layout.start] if before != DISCARD else None
+    given = vs[layout.start] if before != DISCARD and layout.start < len(vs) else None
     stated = known_ints(given) if isinstance(given, Dense) else None
     if stated and (several := stated_runs(layout, vs, state)):  # they are distributed over the devices
         runs, before = _dealt(several, size, body.size), DISCARD

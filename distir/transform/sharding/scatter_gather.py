@@ -54,7 +54,7 @@ def scatter(module: Module, entry: Function, states: Sequence[State], mesh: Mesh
         names = _copy(f, before, mesh)
     given: list[Arg] = []
     for param, name, state in zip(entry.params, names, states, strict=True):
-        given += [name] if is_host(param.type) else _spread(f, param.name, name, param.type, state, mesh)
+        given += [name] if is_host(param.type) else _spread(f, param.name, name, param.type, state, mesh.of(param.type))
     return f.returns(*given)
 
 
@@ -74,12 +74,13 @@ def gather(
             name = f.param(hint, type_of(value))
             joined.append(lambda name=name: name)
         else:
-            here = part_of(type_of(value), state, mesh.size)
-            names = [hint] if mesh.representative else [f"{hint}_{rank + 1}" for rank in range(mesh.size)]
+            own = mesh.of(type_of(value))
+            here = part_of(type_of(value), state, own.size)
+            names = [hint] if mesh.representative else [f"{hint}_{rank + 1}" for rank in range(own.size)]
             parts = [f.param(name, at_rank(here, mesh, rank)) for rank, name in enumerate(names)]
             joined.append(
-                lambda hint=hint, parts=parts, value=value, state=state: _join(
-                    f, hint, parts, type_of(value), state, mesh
+                lambda hint=hint, parts=parts, value=value, state=state, own=own: _join(
+                    f, hint, parts, type_of(value), state, own
                 )
             )
     found = [join() for join in joined]
@@ -242,7 +243,7 @@ def _join_along(
     held: dict[int, Arg] = dict(enumerate(parts))
     for k, own, size in reversed(state.cuts):
         count = 1 if mesh.representative else size
-        firsts = [rank for rank in held if mesh.coordinate(rank, k) == 0]
+        firsts = [rank for rank in held if mesh.coordinate(rank, (k,)) == 0]
         held = {
             rank: _joined(
                 f, hint, [held[r] for r in _ranks_along(rank, k, count, mesh)], own, size, devices[rank], k, mesh
