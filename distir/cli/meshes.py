@@ -40,7 +40,7 @@ def expand(file: options.File, out: Out = None) -> int:
 
     A statement becomes one for each device, on its parts, and a collective over an axis those of the devices along it.
     `@main.scatter` makes the parts of whole parameters, `@main.gather` whole results of parts. `distir simulate`,
-    `lower`, `launch`, `project` and `prove` do this by themselves. A program without a mesh stays as it is.
+    `lower`, `launch` and `project` do this by themselves. A program without a mesh stays as it is.
 
     For example:
 

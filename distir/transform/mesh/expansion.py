@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
+from distir.analysis.erasure import as_identities
 from distir.analysis.placing import place_of, state_of, typing
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import devices
@@ -27,7 +28,6 @@ from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
-from distir.transform.mesh.erasure import as_identities
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decide import NoRule
 from distir.transform.sharding.factors import Decisions, written_along
