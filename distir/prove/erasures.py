@@ -19,13 +19,13 @@ from distir.ops.mesh import COLLECTIVES
 from distir.prove.comparing import Failure, Proof, ProveError
 from distir.prove.history import MadeBy
 from distir.prove.structure import (
-    Difference,
+    FirstApart,
     Number,
-    Parting,
     Place,
-    Reading,
+    ReadTerms,
     Structures,
     Term,
+    TermsApart,
     TooDifferent,
 )
 from distir.syntax import print_literal
@@ -113,12 +113,12 @@ def _differing(distributed: Module, one: Module, other: Module) -> tuple[dict[st
     Such may be another way to write what is due: of those, what is known of terms tells where they go wrong.
     """
     structures = Structures()
-    readings = [Reading(module, structures) for module in (one, other)]
+    readings = [ReadTerms(module, structures) for module in (one, other)]
     found, wanted = (reading.results(_entry(reading.module).name) for reading in readings)
     names = [_named(arg, k) for k, arg in enumerate(_entry(other).returned, 1)]
     try:
         wrong = [k for k, pair in enumerate(zip(found, wanted, strict=True)) if not structures.same(*pair)]
-        words = _Words(distributed, Parting(*readings), _entry(one), _entry(other))
+        words = _Words(distributed, FirstApart(*readings), _entry(one), _entry(other))
         failures = {names[k]: words.failure(names[k], k, found[k], wanted[k]) for k in wrong}
     except TooDifferent:
         reason = "the programs are cut into functions so differently that comparing them would take too long"
@@ -129,7 +129,7 @@ def _differing(distributed: Module, one: Module, other: Module) -> tuple[dict[st
 class _Words:
     """Says what is wrong with results that differ. `written`: the program on the mesh."""
 
-    def __init__(self, written: Module, parting: Parting, one: Function, other: Function) -> None:
+    def __init__(self, written: Module, parting: FirstApart, one: Function, other: Function) -> None:
         self.written, self.parting, self.one, self.other = written, parting, one, other
         self.terms = parting.one.structures.terms
         self.others: set[str] = set()
@@ -154,7 +154,7 @@ class _Words:
         assert isinstance(found, (Apply, Call))
         return found
 
-    def _reason(self, at: Difference, what: str) -> str:
+    def _reason(self, at: TermsApart, what: str) -> str:
         if at.operand is not None:
             given, due = at.operand
             return f"{what} is given {self._given(given)}, and in the sequential program {self._due(due)}"
@@ -169,7 +169,7 @@ class _Words:
     def _due(self, number: Number) -> str:
         return self._said(number, self.parting.other, self.other)
 
-    def _said(self, number: Number, reading: Reading, entry: Function) -> str:
+    def _said(self, number: Number, reading: ReadTerms, entry: Function) -> str:
         term = self.terms[number]
         if term.formal is not None:
             return f"`%{entry.params[term.formal].name}`"

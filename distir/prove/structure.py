@@ -171,7 +171,7 @@ CONSTANT: Final = "constant"
 
 
 @dataclass(eq=False)
-class Reading:
+class ReadTerms:
     """A program in terms. `made`: by term, the first statement that gives it."""
 
     module: Module
@@ -243,7 +243,7 @@ def _stated(op: str, attrs: Attributes, results: int) -> tuple[Attributes, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TermsApart:
     """Where two terms part: a statement of each program that gives another value, of which operands are the same.
 
     `operand`: that one which is not, where ops are the same, and is a value of the other program elsewhere.
@@ -257,24 +257,24 @@ class Difference:
 
 
 @dataclass(eq=False)
-class Parting:
+class FirstApart:
     """The search for where the results of two programs part."""
 
-    one: Reading
-    other: Reading
+    one: ReadTerms
+    other: ReadTerms
     _made: dict[Number, Place] = field(default_factory=dict[Number, Place], init=False)
 
-    def found(self, one: Number, other: Number) -> Difference:
+    def found(self, one: Number, other: Number) -> TermsApart:
         """Where two results that differ part. Raises TooDifferent."""
         structures = self.one.structures
         while True:
             pair = next((p for p in structures.alike(one, other) or () if not structures.same(*p)), None)
             if pair is not None and self.is_known(pair[0]):
-                return Difference(one, other, pair, self._place(one))
+                return TermsApart(one, other, pair, self._place(one))
             if pair is None:
                 further = structures.further(one, other)
                 if further is None:
-                    return Difference(one, other, None, self._place(one))
+                    return TermsApart(one, other, None, self._place(one))
                 self._follow(one, further[0])
                 pair = further
             one, other = pair
