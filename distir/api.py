@@ -61,11 +61,19 @@ def simulate(
     `bind` sets named dimensions and host parameters. `result.latency_s` is in seconds,
     `result.devices[1].peak_memory_bytes` in bytes. Raises ProgramError if the program has errors or an op's cost is
     unknown, cost.HardwareError for an unknown or invalid profile, simulate.BindError (a ValueError) for a bad `bind`,
-    LookupError if there is no such function. Of a program on a mesh, that of every device is simulated.
+    LookupError if there is no such function. Of a program on a mesh, one device of each stage is simulated where the
+    machine has equal devices with equal links, and stands for `result.copies` devices; else every device.
     """
     from distir.simulate.simulation import simulate
 
-    return simulate(expand(module), hardware, function, bind)
+    if not module.mesh:
+        return simulate(module, hardware, function, bind)
+    from distir.cost import load
+    from distir.transform.mesh.on_machine import on_machine
+
+    machine = load(hardware)
+    found = on_machine(module, machine)
+    return simulate(found.module, machine, function, bind).standing_for(found.copies)
 
 
 def spread(simulation: Simulation, lateness: Sequence[str], *, draws: int = 10_000, seed: int = 0) -> Spread:

@@ -13,6 +13,7 @@ from distir.diagnostics import Report, Source
 if TYPE_CHECKING:
     from distir.analysis.program import Program
     from distir.config import Config
+    from distir.ir import Module
 
 
 def read_text(path: str) -> str:
@@ -44,19 +45,25 @@ def sound_program(path: str, on_mesh: OnMesh = "expanded") -> Program:
         raise Wrong([Report(program.source, program.diagnostics)])
     if not program.module.mesh or on_mesh == "kept":
         return program
-    return _off_mesh(program, expanded=on_mesh == "expanded")
+    return _off_mesh(program, on_mesh == "expanded")
 
 
-def _off_mesh(program: Program, expanded: bool) -> Program:
+def _off_mesh(program: Program, expanding: bool) -> Program:
     """The program without its mesh. Raises Wrong where that cannot be written."""
-    from distir.analysis.program import read
     from distir.cli.endings import judged
-    from distir.syntax import print_rolled
     from distir.transform.mesh import erase, expand
 
     with judged(program):
-        made = (expand if expanded else erase)(program.module)
-    return read(print_rolled(made), f"{program.source.path} {'expanded' if expanded else 'erased'}")
+        made = (expand if expanding else erase)(program.module)
+    return expanded(program, made, "expanded" if expanding else "erased")
+
+
+def expanded(program: Program, made: Module, how: str = "expanded") -> Program:
+    """What a program on a mesh was made, as a program with a text of its own."""
+    from distir.analysis.program import read
+    from distir.syntax import print_rolled
+
+    return read(print_rolled(made), f"{program.source.path} {how}")
 
 
 def fold_on_one_core() -> None:

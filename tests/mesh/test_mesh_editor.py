@@ -79,9 +79,3 @@ def test_the_missing_collective_is_inserted(text, title):
 def test_an_axis_is_no_function_of_its_name():
     text = "func @dp(%x: Tensor[Float32, ((B)@dp, 4@dp), 1]) {\n  return %x\n}\n"
     assert len(functions_mentioned(opened(text).program.syntax, "dp")) == 1
-
-
-def test_the_editor_says_why_a_program_on_a_mesh_has_no_times():
-    document = opened(MLP.replace("B@", "8@"))
-    assert "expand" in str(document.unsimulated)
-    assert not document.findings

@@ -7,7 +7,7 @@ collectives of devices are written as the partitioner writes them (`sharding`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
@@ -28,6 +28,7 @@ from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
+from distir.transform.mesh.lines import in_lines
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decide import NoRule
 from distir.transform.sharding.factors import Decisions, written_along
@@ -38,11 +39,12 @@ from distir.transform.sharding.rewrite import restated, share_of
 from distir.transform.sharding.scatter_gather import gather, scatter
 
 
-def expand(module: Module) -> Module:
+def expand(module: Module, representative: bool = False) -> Module:
     """The program of every device that a program on a mesh represents, with `@main.scatter` and `@main.gather`.
 
     Device s of the program becomes as many devices as the mesh has, side by side, numbered with the first axis
-    outermost. A program without a mesh stays as it is. Raises ProgramError where the program does not check, or an op
+    outermost; with `representative` the first of these, whose collectives state the groups that they are of. A program
+    without a mesh stays as it is. Raises ProgramError where the program does not check, or an op
     cannot be written out on parts.
     """
     if not module.mesh:
@@ -51,22 +53,26 @@ def expand(module: Module) -> Module:
     plain = as_identities(module)
     entry = entry_of(plain)
     axes, count = module.mesh, math.prod(size for _, size in module.mesh)
-    if count > MOST_ENTRIES:
+    if count > MOST_ENTRIES and not representative:
         message = f"expected at most {MOST_ENTRIES:,} devices, found {count:,} in `{show_mesh(axes)}`"
         raise ProgramError([Diagnostic(codes.BAD_MESH, Site(entry.name), message, help="take fewer devices")])
-    mesh = mesh_of(plain, entry, count, "innermost")
+    mesh = mesh_of(plain, entry, count, "innermost", representative)
     with paused_collection():
         program = _Program(checked(plain), replace(mesh, factors=tuple(size for _, size in axes)))
         program.written, program.axes = analysis, axes
         states = [placement(p.type, axes) for p in analysis.module.functions[entry.name].params]
         done = program.entry(entry, states)
+        program.lines[done.function.name] = program.starts
         given = [_listed(s, p.type, entry) for s, p in zip(states, entry.params, strict=True)]
         found = [_listed(s, type_of(v), entry) for s, v in zip(done.results, done.result_values, strict=True)]
         ends = (
             scatter(plain, entry, given, program.mesh),
             gather(plain, entry, done.function, done.result_values, found, program.mesh),
         )
-        made = Module([*program.functions.values(), *ends])
+        functions = program.functions.values()
+        if representative:
+            functions = [made for f in functions for made in in_lines(f, program.lines[f.name])]
+        made = Module([*dict.fromkeys(functions), *ends])
     check_result("expand", module, made)
     return made
 
@@ -128,6 +134,9 @@ class _Program(Partition):
         super().__post_init__()
         self.written: Analysis = self.analysis
         self.axes: Mesh = ()
+        self.lines: dict[str, Sequence[int]] = {}
+        """By function that is written: where each statement on the mesh begins in it, written for one device."""
+        self.starts: Sequence[int] = ()
 
     def callee(self, name: str, vs: Sequence[Value], states: Sequence[State]) -> Deep[Callee]:
         """The function for arguments that are placed so."""
@@ -153,7 +162,13 @@ class _Program(Partition):
         given = tuple(placed(v, s, self.axes) for v, s in zip(vs, states, strict=True))
         body.on_mesh(self.written, self.axes, given)
         yield body.run()
+        self.starts = body.starts
         return body
+
+    def _named(self, name: str, make: Callable[[str], Function]) -> str:
+        chosen = super()._named(name, make)
+        self.lines[chosen] = self.starts
+        return chosen
 
 
 class _Body(ShardedBody):
@@ -162,6 +177,8 @@ class _Body(ShardedBody):
     def on_mesh(self, written: Analysis, axes: Mesh, args: tuple[Value, ...]) -> None:
         """Set the program on the mesh, and what it gives this function."""
         self.axes = axes
+        self.starts: list[int] = []
+        """By statement: how many items were there before it."""
         self.said = written.domain.instance(self.function.name, args)
 
     def given_to(self, statement: Call, vs: tuple[Value, ...]) -> Deep[tuple[Arg, ...]]:
@@ -178,6 +195,7 @@ class _Body(ShardedBody):
         return arg
 
     def _statement(self, index: int, statement: Apply | Call) -> Deep[None]:
+        self.starts.append(len(self.items))
         if isinstance(statement, Call):
             yield from self._call(statement)
             return
