@@ -61,16 +61,22 @@ def simulate(
     `bind` sets named dimensions and host parameters. `result.latency_s` is in seconds,
     `result.devices[1].peak_memory_bytes` in bytes. Raises ProgramError if the program has errors or an op's cost is
     unknown, cost.HardwareError for an unknown or invalid profile, simulate.BindError (a ValueError) for a bad `bind`,
-    LookupError if there is no such function. Of a program on a mesh, that of every device is simulated.
+    LookupError if there is no such function. Of a program on a mesh, one device of each stage is simulated where the
+    machine has equal devices with equal links, and stands for `result.copies` devices; else every device.
     """
     from distir.simulate.simulation import simulate
 
-    if module.mesh and bind:
-        from distir.transform.mesh import names_of_sizes
+    if not module.mesh:
+        return simulate(module, hardware, function, bind)
+    from distir.cost import load
+    from distir.transform.mesh import names_of_sizes, sized
+    from distir.transform.mesh.on_machine import on_machine
 
-        own = names_of_sizes(module)
-        module, bind = expand(module, bind), {name: value for name, value in bind.items() if name not in own}
-    return simulate(expand(module), hardware, function, bind)
+    own, given = names_of_sizes(module), bind or {}
+    machine, module = load(hardware), sized(module, given)
+    found = on_machine(module, machine)
+    left = {name: value for name, value in given.items() if name not in own}
+    return simulate(found.module, machine, function, left).standing_for(found.copies)
 
 
 def spread(simulation: Simulation, lateness: Sequence[str], *, draws: int = 10_000, seed: int = 0) -> Spread:

@@ -39,9 +39,9 @@ def expand(file: options.File, out: Out = None, bind: options.Bindings = None) -
     """Write the program of every device of a mesh.
 
     A statement becomes one for each device, on its parts, and a collective over an axis those of the devices along it.
-    `@main.scatter` makes the parts of whole parameters, `@main.gather` whole results of parts. `distir simulate`,
-    `lower`, `launch`, `project` and `prove` do this by themselves. --bind gives a number for a size of the mesh that is
-    a name. A program without a mesh stays as it is.
+    `@main.scatter` makes the parts of whole parameters, `@main.gather` whole results of parts. `distir lower`,
+    `launch` and `project` do this by themselves. --bind gives a number for a size of the mesh that is a name. A program
+    without a mesh stays as it is.
 
     For example:
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from distir.analysis.program import Program
     from distir.config import Config
-    from distir.ir import Constant
+    from distir.ir import Constant, Module
 
 
 def read_text(path: str) -> str:
@@ -74,9 +74,7 @@ def sized_mesh(path: str, bind: Sequence[str] | None, on_mesh: OnMesh = "expande
 
 def _on_mesh(program: Program, sizes: Mapping[str, Constant], on_mesh: OnMesh) -> Program:
     """The program on a mesh of these sizes, or without it. Raises Wrong where that cannot be written."""
-    from distir.analysis.program import read
     from distir.cli.endings import judged
-    from distir.syntax import print_rolled
     from distir.transform.checking import checked
     from distir.transform.mesh import erase, expand, sized
 
@@ -86,7 +84,15 @@ def _on_mesh(program: Program, sizes: Mapping[str, Constant], on_mesh: OnMesh) -
         module = sized(program.module, sizes)
         checked(module)
         made = expand(module) if on_mesh == "expanded" else erase(module) if on_mesh == "erased" else module
-    return read(print_rolled(made), program.source.path if on_mesh == "kept" else f"{program.source.path} {on_mesh}")
+    return of_mesh(program, made, "" if on_mesh == "kept" else on_mesh)
+
+
+def of_mesh(program: Program, made: Module, how: str) -> Program:
+    """What a program on a mesh was made, as a program with a text of its own. `how`: a word of that behind its name."""
+    from distir.analysis.program import read
+    from distir.syntax import print_rolled
+
+    return read(print_rolled(made), f"{program.source.path} {how}".rstrip())
 
 
 def fold_on_one_core() -> None:

@@ -53,6 +53,11 @@ def prove(
     through the program: it is all of a value of the sequential program, some rows of it, or a partial sum. All that the
     program returns must be right, on each device: copies of results, and the weights and state of the next step.
 
+    A program on a mesh is proved by its types and its erasure. That it checks says that each device of the mesh has
+    parts, copies or terms of sums of what its erasure computes; and the erasure (`distir erase`) is compared with the
+    sequential program, statement by statement, wherever functions begin, for all sizes; where it differs, by what is
+    known of equal terms, as above. No device is written out: it takes as long for 16,384 devices as for two.
+
     Exit code 1 says that it is not proved, with the first statement of which nothing is known, or something else than
     is due. Such a program may still be right: some ops have no rule. `transform --verify` runs both programs.
 
@@ -64,8 +69,8 @@ def prove(
     """
     fold_on_one_core()
     against = _sequential(settings(distributed)) if against is None else against
-    placed, bind = sized_program(distributed, bind)
-    programs = [placed, sound_program(against, "erased")]
+    placed, bind = sized_program(distributed, bind, "kept")
+    programs = [placed, sound_program(against, "kept")]
     stated = None if where is None else _stated(where)
     entry = simulating.entry(programs[1], None, settings(against))
     sizes = simulating.binding(bind or (), settings(against), entry)
@@ -75,6 +80,10 @@ def prove(
     if found.proved:
         tell(found)
         return 0
+    if found.any_size:
+        output.tell(
+            "statements were compared one by one; for sizes that `--bind` gives, equal terms are looked for, too"
+        )
     diagnostics = found.diagnostics(programs[0].module)
     if len(diagnostics) > MOST:
         output.tell(f"the first {MOST} of {len(diagnostics)} places that are not proved:")
@@ -122,8 +131,10 @@ def _stated(path: str) -> Stated:
 def tell(found: Proof, behind: str = "") -> None:
     """Say that all results are proved, on which devices, and by which laws; `behind`: of what follows which step."""
     count = len(found.results)
+    at = "for all values and sizes" if found.any_size else "for all values, at these sizes"
+    where = f", each copy and part of them on each device of `{found.meshes}`" if found.meshes else ""
     output.tell(
-        f"proved: {count} result{'s' * (count != 1)}, for all values, at these sizes{with_copies(found.copies)}"
+        f"proved: {count} result{'s' * (count != 1)}, {at}{where}{with_copies(found.copies)}"
         + (f": what follows `{behind}`" if behind else "")
     )
     warn_of(found.unclaimed)

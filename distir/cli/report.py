@@ -107,6 +107,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
                 "offloaded_bytes": use.offloaded_bytes,
                 "host_capacity_bytes": use.host_capacity_bytes,
                 "fits": use.fits,
+                "stands_for": simulation.copies,
                 "peak_memory_of": made_of[simulation.memory_of(device)],
             }
             for device, use in simulation.devices.items()
@@ -177,6 +178,10 @@ def as_text(program: Program, simulation: Simulation, machine: ChosenHardware, t
     if simulation.host_bound:
         latency += f", {_percent(simulation.host_bound, 1)} of the step waits for the host"
     parts: list[Any] = [Text(head), Text(latency, style="bold"), *_out_of_memory(simulation)]
+    if simulation.copies > 1:
+        parts.append(
+            Text(f"each device that is listed stands for {simulation.copies:,}, which do the same at the same times")
+        )
     if simulation.published_band is not None and simulation.latency_s:
         low, high = map(show_seconds, simulation.published_band)
         parts.append(Text(f"{low} to {high} in {PUBLISHED_SHARE:.0%} of published runs"))
@@ -222,7 +227,7 @@ def _devices(simulation: Simulation) -> Any:
     listed = table("device", "busy", "idle", "idle %", "communication", "peak memory", "capacity", right="0123456")
     for device, use in simulation.devices.items():
         listed.add_row(
-            str(device),
+            _standing(simulation, device),
             show_seconds(use.busy_s),
             show_seconds(use.idle_s),
             _percent(use.idle_s, simulation.latency_s),
@@ -258,8 +263,13 @@ def _memory(simulation: Simulation) -> Any:
         cells = [show_bytes(own[kind]) if kind in own else "" for kind in kinds]
         cells += [show_bytes(use.overhead.total)] if beside else []
         cells += [show_bytes(n) for n in (use.offloaded_bytes, use.host_capacity_bytes)] if offloads else []
-        listed.add_row(str(device), *cells)
+        listed.add_row(_standing(simulation, device), *cells)
     return listed
+
+
+def _standing(simulation: Simulation, device: int) -> str:
+    """A device, and the last of those that it stands for: `1 to 8`."""
+    return str(device) if simulation.copies == 1 else f"{device} to {device + simulation.copies - 1}"
 
 
 def _overhead_of(overhead: Overhead) -> dict[str, int]:
@@ -349,7 +359,7 @@ def lines(program: Program) -> Callable[[Event], int | None]:
         span = program.syntax.source_map(Site(function, index))
         return program.source.position(span.start)[0] if span is not None else None
 
-    return lambda event: line(event.function.name, event.place.statement)
+    return lambda event: line(event.site.function, event.site.index)
 
 
 def _named(event: Event) -> str:

@@ -57,7 +57,7 @@ def show(
         simulation, reasons = None, ()
         try:
             simulation = simulating.simulation(program, machine, entry, bound)
-            instance = simulation.instance
+            instance = _instance(program, entry, bound) if program.module.mesh else simulation.instance
         except Wrong as wrong:
             reasons = wrong.reports[0].diagnostics
             instance = _instance(program, entry, bound)

@@ -55,6 +55,9 @@ def simulate(
     critical path and the longest waits; with --spread, quantiles of steps on devices and links that are late by chance
     (lognormal:SIGMA, exponential:MEAN or slow:PROBABILITY:FACTOR), and whose lateness costs what.
 
+    Of a program on a mesh, one device of each stage is simulated where the machine treats all of its devices alike, and
+    stands for all; else, and with --spread, each device.
+
     A program that does not fit into the devices' memory is simulated with a
     warning; exceeding a budget, from flags or from [budget] in distir.toml, is an error (exit code 1).
 
@@ -72,12 +75,13 @@ def simulate(
     from distir.syntax import print_literal
 
     fold_on_one_core()
-    program, bind = sized_program(file, bind)
+    program, bind = sized_program(file, bind, "kept")
     config = settings(file)
     machine = simulating.machine(hardware, config, nodes)
     if sustained:
         machine = simulating.ChosenHardware(machine.hardware.sustained(), f"{machine.named}, sustained")
     limits = simulating.limits(max_latency, max_memory, config)
+    program = simulating.of_devices(program, machine, every=bool(spread))
     entry = simulating.entry(program, function, config)
     bound = simulating.binding(bind or (), config, entry)
     with output.progress(f"simulating {shown(file)}"):

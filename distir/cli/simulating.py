@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distir.cli.endings import Refused, judged
+from distir.cli.programs import of_mesh
 
 if TYPE_CHECKING:
     from distir.analysis.program import Program
@@ -115,17 +116,42 @@ def limits(max_latency: str | None, max_memory: str | None, config: Config) -> L
         return Limits(*setup.limits(latency, memory, config))
 
 
+def of_devices(program: Program, machine: ChosenHardware, *, every: bool = False) -> Program:
+    """What is simulated of a program: where devices of a mesh are not alike, and if `every`, that of every device.
+
+    Raises Wrong.
+    """
+    if not program.module.mesh:
+        return program
+    from distir.transform.mesh.on_machine import on_machine
+
+    with judged(program):
+        found = on_machine(program.module, machine.hardware, every=every)
+    return program if found.in_lines else of_mesh(program, found.module, "expanded")
+
+
 def simulation(program: Program, machine: ChosenHardware, function: Function, bind: dict[str, Constant]) -> Simulation:
-    """One program on one machine. Raises Wrong where it cannot be simulated, Refused for a bad `bind`."""
+    """One program on one machine. Raises Wrong where it cannot be simulated, Refused for a bad `bind`.
+
+    Of a program on a mesh, one device of each stage is simulated, with a statement for each of the program's.
+    """
     from distir.simulate import BindError, arguments, plan
 
-    analysis = program.analysis
     with judged(program):
+        module, analysis, copies = program.module, program.analysis, 1
+        if module.mesh:
+            from distir.analysis import analysed
+            from distir.transform.mesh.on_machine import alike_on
+
+            found = alike_on(module, machine.hardware)
+            module, copies, analysis = found.module, found.copies, analysed(found.module)
+            function = module.functions[function.name]
         try:
             args = arguments(function, bind)
         except BindError as error:
             raise Refused(str(error)) from None
-        return plan(program.module, analysis.domain, analysis.instance(function, args), machine.hardware)
+        instance = analysis.instance(function, args)
+        return plan(module, analysis.domain, instance, machine.hardware).standing_for(copies)
 
 
 def findings(program: Program, simulation: Simulation, limits: Limits) -> tuple[Diagnostic, ...]:

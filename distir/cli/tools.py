@@ -233,7 +233,7 @@ def _said(message: str, hint: str | None) -> str:
 def _simulated(file: str, hardware: str | None, bind: Mapping[str, int] | None) -> tuple[Any, Simulation]:
     config = programs.settings(file)
     machine = simulating.machine(hardware, config)
-    program = programs.sound_program(file)
+    program = simulating.of_devices(programs.sound_program(file, "kept"), machine)
     entry = simulating.entry(program, None, config)
     flags = [f"{name}={value}" for name, value in (bind or {}).items()]
     return program, simulating.simulation(program, machine, entry, simulating.binding(flags, config, entry))
@@ -245,7 +245,7 @@ def _figures(simulation: Simulation, limit: int | None) -> Answer:
         "hardware": simulation.hardware.name,
         "latency": _seconds(simulation.latency_s),
         "ops": simulation.ops,
-        "devices_used": len(simulation.devices),
+        "devices_used": len(simulation.devices) * simulation.copies,
         "bubble": _percent(simulation.bubble),
         "exposed_communication": _percent(simulation.exposed_communication),
         "peak_memory": _bytes(most),

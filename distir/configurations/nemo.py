@@ -408,6 +408,8 @@ def write_bridge(job: Job) -> Exported:
     tables: dict[str, dict[str, Any]] = {"model": dict(STATED), "train": {}, "ddp": {}, "dist": {}}
     if job.seq:
         tables["dataset"] = {"seq_length": job.seq}  # `ConfigContainer.validate` wants that of the model
+        if (learned := flags["max_position_embeddings"]) != job.seq:
+            lost.append(f"learned positions for {learned} tokens: Megatron-Bridge's models have those of a sequence")
     known = listed("megatron_bridge")
     if job.offload:
         tables["model"]["cpu_offloading"] = True

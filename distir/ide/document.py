@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from distir.analysis import Checker, Instance, analysed
 from distir.analysis.program import Program
 from distir.cost import Hardware
 from distir.diagnostics import Diagnostic, ProgramError
-from distir.ir import Constant, Function, Param
+from distir.ir import Constant, Function, Module, Param
 from distir.ops import Value, canonical
 from distir.simulate.revision import RevisionPlan, go_on, replan
 from distir.simulate.setup import SetupError, fitting, preferred
@@ -116,10 +117,14 @@ class Document:
     @cached_property
     def shown(self) -> Mapping[str, Occurrence]:
         """By function, the call of it that types, values and times are shown for."""
-        if self.simulation is not None:
-            instance = self.simulation.instance
-            return occurrences(self.program.analysis.domain, instance, self.simulation.body)
-        return {}
+        if self.simulation is None:
+            return {}
+        instance = self.simulation.instance
+        if (
+            self.program.module.mesh and self.entry is not None
+        ):  # what is simulated has a statement for each of these, on parts
+            instance = self.program.analysis.instance(self.entry, self.arguments)
+        return occurrences(self.program.analysis.domain, instance, self.simulation.body)
 
     def edited(self, text: str, version: int) -> Document:
         """The document after an edit."""
@@ -154,18 +159,30 @@ class Document:
         """The last simulation of this version or an earlier one."""
         return self._outcome if isinstance(self._outcome, RevisionPlan) else self.earlier
 
+    def _devices(self) -> tuple[Module, Checker, Instance, int]:
+        """What is simulated, and for how many devices each of it stands. Raises as `arguments`."""
+        analysis, args = self.program.analysis, self.arguments
+        assert self.entry is not None
+        if not self.program.module.mesh:
+            return analysis.module, analysis.domain, analysis.instance(self.entry, args), 1
+        from distir.transform.mesh import sized
+        from distir.transform.mesh.on_machine import one_for_all
+
+        match one_for_all(sized(self.program.module, self.setup.bind), self.setup.hardware):
+            case str(reason):
+                raise LookupError(f"{reason}; `distir simulate` simulates each")
+            case found:
+                analysis, entry = analysed(found.module), found.module.functions[self.entry.name]
+        instance = analysis.instance(entry, arguments(entry, fitting(self.setup.bind, entry)))
+        return found.module, analysis.domain, instance, found.copies
+
     def _simulated(self, pause: Callable[[], None]) -> RevisionPlan | Exception:
         if self.program.errors:
             return LookupError("the program has errors")
-        if self.program.module.meshes:
-            return LookupError("it is on a mesh: `distir expand` gives the program of every device, which has times")
         try:
-            args = self.arguments
-            assert self.entry is not None
-            instance = self.program.analysis.instance(self.entry, args)
-            domain, machine = self.program.analysis.domain, self.setup.hardware
-            plan = replan(self.program.module, domain, instance, machine, self.earlier, pause)
-            plan.simulation.timeline()
+            module, domain, instance, copies = self._devices()
+            plan = replan(module, domain, instance, self.setup.hardware, self.earlier, pause)
+            plan.simulation.standing_for(copies).timeline()
         except (ProgramError, BindError, SetupError, LookupError) as error:
             return error
         self.earlier = None  # nothing keeps old versions alive

@@ -30,12 +30,14 @@ from distir.ir import (
     dims,
     names,
     operands,
+    results,
     types,
 )
 from distir.ir.counted import called
 from distir.ir.places import NOUNS, count
 from distir.ir.roles import described
 from distir.ops import Value, type_of
+from distir.ops.mesh import COLLECTIVES
 from distir.simulate.show import Occurrence, show_value
 from distir.syntax import print_literal
 
@@ -176,8 +178,28 @@ def _pending(view: View, function: Function, name: str, made: int | None) -> str
             at = earlier
         if isinstance(place, PendingAlong) and at is not None:
             since = _statement(view, function, at)
-            said.append(f"a pending {NOUNS[place.how]} over {code(place.axis)} since {since}")
+            ends = _ends(view, function, name, made, place)
+            ended = "" if ends is None else f", ended by {_statement(view, function, ends)}"
+            said.append(f"a pending {NOUNS[place.how]} over {code(place.axis)} since {since}{ended}")
     return " · ".join(said)
+
+
+def _ends(view: View, function: Function, name: str, made: int | None, place: PendingAlong) -> int | None:
+    """The first collective that ends what is pending in a value, or in what is computed of it."""
+    pending = {name}
+    for index in range(0 if made is None else made + 1, len(function.body)):
+        statement = function.body[index]
+        if pending.isdisjoint(names(operands(statement))):
+            continue
+        if isinstance(statement, Apply) and statement.op in COLLECTIVES and _is_along(statement, place.axis):
+            return index
+        pending.update(result for result in results(statement) if result and _has(view, function, result, place))
+    return None
+
+
+def _is_along(collective: Apply, axis: str) -> bool:
+    stated = collective.attrs.get("axis")
+    return axis in stated if isinstance(stated, tuple) else stated == axis
 
 
 def _has(view: View, function: Function, name: str, place: PendingAlong) -> bool:

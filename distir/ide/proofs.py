@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from distir.analysis.erasure import as_identities
 from distir.analysis.program import Program, read
 from distir.diagnostics import Diagnostic
 from distir.diagnostics.codes import proofs as codes
@@ -113,7 +114,7 @@ class Prover:
         from distir.prove import ProveError, follow
         from distir.prove.placements import Placements
 
-        sizes, module = _sizes(document, against), document.program.module
+        sizes, module = _sizes(document, against), as_identities(document.program.module)
         try:
             found = follow(module, self._known(against, sizes, pause), pause=pause)
             placements = Placements(found, shown)
@@ -132,7 +133,7 @@ class Prover:
 
         known, same = self._reference, (self._sequential, self._sizes) == (against, sizes)
         if known is None or not same or len(known.algebra.terms) > max(MOST_TERMS, MOST_GROWTH * self._terms):
-            known = reference(against.program.module, dict(sizes), pause, renames=False)
+            known = reference(as_identities(against.program.module), dict(sizes), pause, renames=False)
             self._sequential, self._sizes, self._reference = against, sizes, known
             self._terms = len(known.algebra.terms)
         return known

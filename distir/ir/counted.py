@@ -15,6 +15,7 @@ place, and not the function (`as_call`, `as_counted`). `ir/rolling.py` finds the
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -202,10 +203,14 @@ def passed_on(function: Function) -> frozenset[int]:
 
 
 def written_in(module: Module) -> dict[str, str]:
-    """By counted function: the name of the function in whose text it stands."""
-    made = {function.name for function in module if counted(function) is not None}
-    calls = ((s.function, function.name) for function in module for s in function.body if isinstance(s, Call))
-    return {callee: caller for callee, caller in calls if callee in made}
+    """By function whose statements stand where it is called: the name of the function in whose text they do."""
+    calls = {s.function: function.name for function in module for s in function.body if isinstance(s, Call)}
+    found = {callee: caller for callee, caller in calls.items() if is_within(callee)}
+    for callee, caller in found.items():
+        while caller in found:
+            caller = found[caller]
+        found[callee] = caller
+    return found
 
 
 def titled(function: Function) -> str:
@@ -484,6 +489,24 @@ def _facts(written: Counted) -> tuple[Facts, list[list[Facts]]]:
     )
     counts = {name: len({getattr(facts, name) for facts in known}) > 1 for name in ("microbatch", "layer")}
     return outer, [[_relative(facts, outer, counts) for facts in row] for row in each]
+
+
+def name_of_parts(params: Sequence[Param], body: Sequence[Statement]) -> str:
+    """The name of a function that is what one statement of a text becomes."""
+    return f"parts_x1_{_digest(params, body)}"
+
+
+def is_parts(name: str) -> bool:
+    """Whether a function is what one statement of a text becomes: it stands where it is called."""
+    return name.startswith("parts_x1_")
+
+
+def is_within(name: str) -> bool:
+    """Whether a function's statements stand where it is called: it is counted, or what a statement becomes."""
+    return _WITHIN.fullmatch(name) is not None
+
+
+_WITHIN = re.compile(r".+_x\d+_[0-9a-f]{16}")
 
 
 def _digest(params: Sequence[Param], body: Sequence[Statement]) -> str:

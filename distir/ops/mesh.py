@@ -154,9 +154,17 @@ COLLECTIVES: Final[Mapping[str, AxisCollective]] = {
 
 @AllToAll.checks
 def _(x: Operand, *, axis: str | tuple[str, ...], split: int, join: int) -> None:
-    for name, dim in (("split", split), ("join", join)):
-        if x.shape is not None:
-            normal_axis(dim, len(x.shape), "AllToAll", name)
+    dims = split, join
+    if x.shape is not None:
+        dims = (
+            normal_axis(split, len(x.shape), "AllToAll", "split"),
+            normal_axis(join, len(x.shape), "AllToAll", "join"),
+        )
+    if dims[0] == dims[1]:
+        from distir.diagnostics.codes import types as codes
+
+        message = f"`AllToAll` expected two dimensions, found {join} for `split` and `join`: rows would change places"
+        raise Reject(codes.BAD_VALUE, message, "split", help="use the value as it is, which is split there")
 
 
 @AllReduce.checks

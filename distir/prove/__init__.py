@@ -11,6 +11,8 @@ places of its dimensions, a partial sum.
 - `domain.py`: the domain; `comparing.py`: whether values are what is due; `words.py`: pieces in words;
 - `batches.py`, `reasons.py`: microbatches and replicas, and why a statement is not what is due, in words;
 - `stated.py`: what a file says parameters and results are; `proving.py`: both programs in the domain;
+- `structure.py`: whether two sequential programs are one, however they are cut into functions; `erasures.py`: programs
+  on a mesh, by their types and this;
 - `placements.py`: what each value of a program is, for editors.
 
 Ops have rules of their own beside their definitions (`@Op.pieces`, `ops/pieces.py`) where a layout does not tell.

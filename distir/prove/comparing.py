@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import proofs as codes
-from distir.ir import Apply, Call, DType, Function, Module, Part, Return, Site, TensorType
+from distir.ir import Apply, Call, DType, Function, Meshes, Module, Part, Return, Site, TensorType
 from distir.ops import type_of
 from distir.prove import reasons
 from distir.prove.algebra import Algebra
@@ -28,6 +28,9 @@ MOST = 5
 
 class ProveError(ValueError):
     """Two programs that cannot be compared: their parameters or results do not belong together."""
+
+
+NO_MESH = Meshes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,10 @@ class Proof:
     """How many values that devices hold were compared besides: copies of results, and parts."""
     unclaimed: tuple[str, ...] = ()
     """Values of the distributed program that nothing relates to a result, so nothing is claimed of them."""
+    meshes: Meshes = NO_MESH
+    """That of the distributed program, whose types then say what each device holds of a result."""
+    any_size: bool = False
+    """Whether this is so for all sizes of named dimensions."""
 
     @property
     def proved(self) -> bool:
@@ -117,6 +124,8 @@ class Reference:
 def _site(module: Module, failure: Failure) -> Site:
     """What is marked: the statement, a call that leads to it, or what is returned."""
     place = failure.place
+    if failure.call is not None:
+        return _statement(module, failure.call[0], failure.call[1])
     if place is None:
         entry = module.entry()
         assert entry is not None
@@ -124,8 +133,6 @@ def _site(module: Module, failure: Failure) -> Site:
         index = len(last.body) - 1 if last.body and isinstance(last.body[-1], Return) else None
         part = None if failure.returned is None or index is None else Part("operand", failure.returned)
         return Site(last.name, index, part)
-    if failure.call is not None:
-        return _statement(module, failure.call[0], failure.call[1])
     called = Counter(s.function for f in module for s in f.body if isinstance(s, Call))
     for function, call, _ in place.calls:
         if called[call.function] > 1:  # the function is right for other calls, or would be marked for all

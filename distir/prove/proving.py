@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
-from distir.analysis.checking import refuse_mesh
 from distir.analysis.copies import CopyClaims, copies
 from distir.analysis.interpreter import State, interpret
 from distir.analysis.parameters import parameters
@@ -19,6 +19,7 @@ from distir.prove.algebra import Algebra
 from distir.prove.batches import batches
 from distir.prove.comparing import Failure, Proof, ProveError, Reference, failure, is_same, leaves
 from distir.prove.domain import Relations, value_of, valued
+from distir.prove.erasures import by_erasure
 from distir.prove.groups import axes_of_atom
 from distir.prove.history import Related
 from distir.prove.pieces import TermPiece, shape_of
@@ -55,8 +56,10 @@ def prove(
     up. Raises ProveError where parameters or results do not belong together, or a size is not known, and StatedError
     for placements that cannot be.
     """
-    for module in (distributed, sequential):
-        refuse_mesh(module)
+    if distributed.mesh or sequential.mesh:
+        if stated is not None:
+            raise ProveError("the types of a program on a mesh say where values are: leave out what states it besides")
+        return by_erasure(distributed, sequential, sizes or {}, partial(prove, sizes=sizes, pause=pause))
     found = follow(distributed, reference(sequential, sizes, pause), stated, pause).proof
     if found.proved:
         return found

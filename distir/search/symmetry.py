@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from distir.cost import Hardware
+from distir.cost.alike import alike
 
 
 @lru_cache(maxsize=1 << 10)
@@ -36,17 +36,10 @@ def interchangeable(
         if few > 1:
             over.append([range(first, first + few) for first in range(0, data, few)])
             over.append([range(own, data, few) for own in range(few)])
-    if not _alike(machine, ([at(p, d, t) for p in stages] for d in replicas for t in shards)):
+    if not alike(machine, ([at(p, d, t) for p in stages] for d in replicas for t in shards)):
         return False
     return all(
-        _alike(machine, ([at(p, d, t) for t in shards] for d in replicas))
-        and all(_alike(machine, ([at(p, d, t) for d in group] for group in groups for t in shards)) for groups in over)
+        alike(machine, ([at(p, d, t) for t in shards] for d in replicas))
+        and all(alike(machine, ([at(p, d, t) for d in group] for group in groups for t in shards)) for groups in over)
         for p in unlike
     )
-
-
-def _alike(machine: Hardware, groups: Iterable[Sequence[int]]) -> bool:
-    period = machine.period
-    starts = ((group, min(group) // period * period) for group in groups)
-    distinct = {tuple([device - start for device in group]) for group, start in starts}
-    return len({machine.shape(group) for group in distinct}) == 1

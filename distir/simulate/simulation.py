@@ -109,6 +109,8 @@ class Simulation:
         self.hardware = hardware
         self.planned = body
         """The entry function's body, without the effects of caches."""
+        self.copies = 1
+        """For how many devices that do the same each device of the program stands."""
         self._effects = effects
 
     def __repr__(self) -> str:
@@ -143,7 +145,12 @@ class Simulation:
 
     def like(self, planned: Body) -> Simulation:
         """The same program with another body."""
-        return Simulation(self.module, self.instance, self.hardware, planned, self._effects)
+        return Simulation(self.module, self.instance, self.hardware, planned, self._effects).standing_for(self.copies)
+
+    def standing_for(self, copies: int) -> Simulation:
+        """The simulation of a program each of whose devices stands for so many alike, from its own number on."""
+        self.copies = copies
+        return self
 
     @property
     def effects(self) -> Effects:
@@ -198,13 +205,13 @@ class Simulation:
 
     @cached_property
     def cost(self) -> StepCost | None:
-        """The price of a step: that of the program's devices for the latency.
+        """The price of a step: that of the program's devices for the latency, and of those for which they stand.
 
-        None where the machine has no prices, and where a device of the program represents others (`representative`).
+        None where the machine has no prices, and where it is not known for how many a device of the program stands.
         """
-        if self._effects.represented:
+        if self._effects.represented and self.copies == 1:
             return None
-        prices = [self.hardware.kind(position).price for position in sorted(self._effects.place.values())]
+        prices = [self.hardware.kind(position).price for position in sorted(self._effects.place.values())] * self.copies
         given = map(type_of, self.instance.args)
         module = self._effects.domain.module
         return step_cost(prices, self.latency_s, tokens_of_step(module, self.function, given, self.instance.dims))
@@ -250,7 +257,7 @@ class Simulation:
         groups: dict[int, set[object]] = {}
         for group in self.planned.needs.groups:
             memories = frozenset(map(self._effects.memory, group.devices))
-            if len(memories) < 2 and group.represented is None:
+            if len(memories) < 2 and (group.represented is None or group.represented[0] < 2):
                 continue
             members = None if group.sends else memories
             for memory in memories:

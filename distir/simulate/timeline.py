@@ -20,7 +20,7 @@ from typing import cast
 
 from distir.ir import Apply, Call, Function, Site, names, results
 from distir.ir.collection import paused_collection
-from distir.ir.counted import counted
+from distir.ir.counted import is_parts, is_within
 from distir.simulate.algebra.clocks import (
     Clock,
     Clocks,
@@ -70,8 +70,9 @@ class Event:
 
     @property
     def site(self) -> Site:
-        """The location of the op."""
-        return Site(self.function.name, self.place.statement)
+        """The location of the op: of one of those that a statement becomes, that statement."""
+        function, index = next(step for step in reversed(self.path) if not is_parts(step[0].name))
+        return Site(function.name, index)
 
     @property
     def statement(self) -> Apply | Call:
@@ -99,15 +100,23 @@ class Event:
     @property
     def written_in(self) -> Function:
         """The function in whose text it stands: of what is done several times, the one that says so."""
-        path = self.path if counted(self.function) else ()
-        return path[-2][0] if len(path) > 1 else self.function
+        if not is_within(self.function.name):
+            return self.function
+        return next((function for function, _ in reversed(self.path) if not is_within(function.name)), self.function)
 
     def _outside(self, name: str) -> str:
         """What the text calls a result; empty where it has no name of its own there."""
-        if self.written_in is self.function:
-            return name
-        (caller, index), returned = self.path[-2], names(self.function.returned)
-        return results(caller.body[index])[returned.index(name)] if name in returned else ""
+        for function, (caller, index) in zip(reversed(self.callees), reversed(self.path[:-1]), strict=False):
+            if not is_within(function.name):
+                break
+            returned = names(function.returned)
+            name = results(caller.body[index])[returned.index(name)] if name in returned else ""
+        return name
+
+    @property
+    def callees(self) -> tuple[Function, ...]:
+        """The functions that the calls which lead to it call."""
+        return tuple(function for function, _ in self.path[1:])
 
 
 @dataclass(frozen=True, slots=True)

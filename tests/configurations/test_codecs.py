@@ -156,6 +156,12 @@ def test_experts_of_torchtitan_are_where_it_has_meshes_for_them(degrees, lost):
     assert any(lost in line for line in written.lost) if lost else not written.lost
 
 
+def test_positions_that_bridge_has_no_word_for_are_lost():
+    job = Job(name="gpt3-13b", model=PUBLISHED["gpt3-13b"], seq=1024, micro_batch=1, global_batch=8)
+    assert any("learned positions for 2048" in line for line in FORMATS["megatron-bridge"].write(job).lost)
+    assert not FORMATS["megatron"].write(job).lost
+
+
 def test_stages_of_torchtitan_count_the_embedding_and_the_head():
     text = TORCHTITAN + "[parallelism]\npipeline_parallel_degree = 4\n"
     assert read("torchtitan", text, "job.toml", Supplied()).job.stages == (8, 9, 8, 7)

@@ -102,6 +102,13 @@ BUGS = [
     ("residual added before the sum", ATTENTION, ("Add(%s, %bo)", "Add(%p, %bo)"), "DIR423", "%b = Add"),
     ("degree that does not divide", MLP, ("tp = 2", "tp = 5"), "DIR422", "%w1:"),
     ("axis that is not there", MLP, ("24@tp)", "24@pt)"), "DIR421", "%w1:"),
+    (
+        "exchanged along the dimension that is split",
+        MLP,
+        ("%p = MatMul(%a,", '%b = AllToAll[axis = "tp", split = 1, join = 1](%a)\n  %p = MatMul(%b,'),
+        "DIR306",
+        "%b =",
+    ),
     ("type that contradicts", MLP, ("%p = MatMul", "%p: Tensor[Float32, (B@dp, 12), 1] = MatMul"), "DIR303", "%p:"),
 ]
 

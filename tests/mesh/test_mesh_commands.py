@@ -51,8 +51,10 @@ def test_commands_take_every_device_of_the_mesh(distir, mlp, command):
         assert "%p: Tensor[Float32, (B@dp, 12), 1, sum tp] = MatMul" in ended.out
 
 
-NAMED = MLP.replace("dp = 2, tp = 2", "dp = D, tp = T").replace("12, 24@tp", "12, 24@(tp, dp)").replace(
-    "%h = MatMul(%x, %w1)", '%w = AllGather[axis = "dp", dim = 1](%w1)\n  %h = MatMul(%x, %w)'
+NAMED = (
+    MLP.replace("dp = 2, tp = 2", "dp = D, tp = T")
+    .replace("12, 24@tp", "12, 24@(tp, dp)")
+    .replace("%h = MatMul(%x, %w1)", '%w = AllGather[axis = "dp", dim = 1](%w1)\n  %h = MatMul(%x, %w)')
 )
 
 
@@ -118,7 +120,7 @@ def test_comments_stay_with_their_statements(distir, tmp_path):
     ("devices", "message", "help"),
     [
         ("16", "`dgx-a100` has no device 9: it has 8, numbered 1 to 8", "`dgx-a100x4` is large enough"),
-        ("1000000", "expected at most 65,536 devices, found 2,000,000", "take fewer devices"),
+        ("1000000", "numbered 1 to 8, and `mesh (dp = 1000000, tp = 2)` has 2,000,000", ""),
     ],
 )
 def test_a_mesh_larger_than_the_machine_is_refused_with_what_would_do(distir, mlp, devices, message, help):
@@ -127,3 +129,11 @@ def test_a_mesh_larger_than_the_machine_is_refused_with_what_would_do(distir, ml
     assert ended.code == 1
     assert message in ended.err
     assert help in ended.err
+
+
+def test_more_devices_than_can_be_written_are_not_expanded(distir, mlp):
+    mlp.write_text(MLP.replace("dp = 2", "dp = 1000000"))
+    ended = distir("expand", mlp)
+    assert ended.code == 1
+    assert "expected at most 65,536 devices, found 2,000,000" in ended.err
+    assert "take fewer devices" in ended.err

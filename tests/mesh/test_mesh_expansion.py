@@ -8,7 +8,6 @@ from random_mesh_programs import random_program
 import distir
 from distir.analysis import check
 from distir.analysis.program import read
-from distir.cost import load
 from distir.ops import canonical
 from distir.simulate.simulation import simulate
 from distir.syntax import parse, print_module, print_rolled
@@ -87,12 +86,6 @@ def test_rows_that_two_axes_split_are_in_the_order_that_the_type_says():
     scatter = expand(module(text)).functions["main.scatter"]
     found = distir.run(distir.Module([scatter]), [np.arange(8, dtype=np.float32)])
     assert [list(part) for part in found.values()] == [[0, 1], [4, 5], [2, 3], [6, 7]]
-
-
-def test_a_program_on_a_mesh_is_simulated_as_its_expansion():
-    placed = module(PROGRAMS["training"])
-    machine = load("dgx-a100")
-    assert distir.simulate(placed, machine).latency_s == simulate(expand(placed), machine).latency_s
 
 
 def test_names_of_sizes_are_bound_where_the_program_is_expanded():

@@ -12,6 +12,7 @@ from distir.cost.larger import ENOUGH
 from distir.diagnostics import Diagnostic, Span
 from distir.diagnostics.codes import lints, placements
 from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, LocatedFinding, found_at, lines_of, renamed_in
+from distir.ide.collective_costs import cost_in_words
 from distir.ide.document import Document
 from distir.ide.edits import Edit, before_statement, rewritten, whole_line
 from distir.ide.sends import name_there, send, sent_before
@@ -148,7 +149,8 @@ def _collectives(document: Document, found: LocatedFinding) -> Iterator[Action]:
     fresh = namer(written.function).fresh(f"{name}_{_SUFFIXES.get(made.op, 'part')}")
     edits = renamed_in(document, written, index, name, fresh)
     edits += before_statement(syntax, written, index, [replace(made, results=(fresh,))])
-    yield Action(f"insert `{said}` for `%{name}`", QUICK_FIX, tuple(edits), (found.located,), preferred=True)
+    cost = cost_in_words(document, written.function.name, made)
+    yield Action(f"insert `{said}` for `%{name}`{cost}", QUICK_FIX, tuple(edits), (found.located,), preferred=True)
 
 
 # ---- names

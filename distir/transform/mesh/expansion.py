@@ -7,10 +7,11 @@ collectives of devices are written as the partitioner writes them (`sharding`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
+from distir.analysis.erasure import as_identities
 from distir.analysis.moving import axes_of
 from distir.analysis.placement_states import place_of, state_of
 from distir.analysis.placing import typing
@@ -49,7 +50,7 @@ from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
-from distir.transform.mesh.erasure import as_identities
+from distir.transform.mesh.lines import in_lines
 from distir.transform.mesh.sizes import axes_of_device, refuse_names, sized
 from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
 from distir.transform.sharding.body import Callee, ShardedBody
@@ -63,12 +64,13 @@ from distir.transform.sharding.scatter_gather import gather, scatter
 NO_SIZES: Mapping[str, Constant] = {}
 
 
-def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES) -> Module:
+def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES, *, representative: bool = False) -> Module:
     """The program of every device that a program on a mesh represents, with `@main.scatter` and `@main.gather`.
 
     Device s of the program becomes as many devices as the mesh has, side by side, numbered with the first axis
-    outermost. `bind` has sizes of the mesh that are names. A program without a mesh stays as it is. Raises ProgramError
-    where the program does not check, or a size has no number.
+    outermost; with `representative` the first of these, whose collectives state the groups that they are of. `bind` has
+    sizes of the mesh that are names. A program without a mesh stays as it is. Raises ProgramError where the program
+    does not check, or a size has no number.
     """
     if not module.mesh:
         return module
@@ -78,31 +80,35 @@ def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES) -> Module:
     plain = as_identities(module)
     entry = entry_of(plain)
     meshes = module.meshes
-    for mesh in meshes.each:
+    for mesh in () if representative else meshes.each:
         count = math.prod(size for _, size in mesh if isinstance(size, int))
         if count > MOST_ENTRIES:
             message = f"expected at most {MOST_ENTRIES:,} devices, found {count:,} in `{show_mesh(mesh)}`"
             raise ProgramError([Diagnostic(codes.BAD_MESH, Site(entry.name), message, help="take fewer devices")])
     with paused_collection():
-        program = _Program(checked(plain), _devices(plain, entry, meshes))
+        program = _Program(checked(plain), _devices(plain, entry, meshes, representative))
         program.written, program.meshes = analysis, meshes
         states = [placement(p.type, meshes) for p in analysis.module.functions[entry.name].params]
         done = program.entry(entry, states)
+        program.lines[done.function.name] = program.starts
         given = [_listed(s, p.type, entry) for s, p in zip(states, entry.params, strict=True)]
         found = [_listed(s, type_of(v), entry) for s, v in zip(done.results, done.result_values, strict=True)]
         ends = (
             scatter(plain, entry, given, program.mesh),
             gather(plain, entry, done.function, done.result_values, found, program.mesh),
         )
-        made = Module([*program.functions.values(), *ends])
+        functions = program.functions.values()
+        if representative:
+            functions = [made for f in functions for made in in_lines(f, program.lines[f.name])]
+        made = Module([*dict.fromkeys(functions), *ends])
     check_result("expand", module, made)
     return made
 
 
-def _devices(plain: Module, entry: Function, meshes: Meshes) -> Mesh:
+def _devices(plain: Module, entry: Function, meshes: Meshes, representative: bool) -> Mesh:
     """The devices that each device of the program becomes."""
     factors = tuple(size for _, size in axes_of_device(meshes, None))
-    mesh = replace(mesh_of(plain, entry, math.prod(factors), "innermost"), factors=factors)
+    mesh = replace(mesh_of(plain, entry, math.prod(factors), "innermost", representative), factors=factors)
     if not meshes.stages:
         return mesh
     stages = ((device, axes_of_device(meshes, device)) for device in range(mesh.first, mesh.first + mesh.count))
@@ -168,6 +174,9 @@ class _Program(Partition):
         super().__post_init__()
         self.written: Analysis = self.analysis
         self.meshes = Meshes()
+        self.lines: dict[str, Sequence[int]] = {}
+        """By function that is written: where each statement on the mesh begins in it, written for one device."""
+        self.starts: Sequence[int] = ()
 
     @property
     def is_staged(self) -> bool:
@@ -198,6 +207,7 @@ class _Program(Partition):
         given = tuple(placed(v, s, self.meshes) for v, s in zip(vs, states, strict=True))
         body.on_mesh(self.written, self.meshes, self.mesh, given)
         yield body.run()
+        self.starts = body.starts
         return body
 
     def _expansion(self, body: ShardedBody, single: set[str]) -> Expansion:
@@ -212,6 +222,11 @@ class _Program(Partition):
         for item, mesh in zip(body.items, body.stages, strict=True):
             expansion.write_on(item, mesh)
 
+    def _named(self, name: str, make: Callable[[str], Function]) -> str:
+        chosen = super()._named(name, make)
+        self.lines[chosen] = self.starts
+        return chosen
+
 
 class _Body(ShardedBody):
     """The body of a function: each statement on the parts that the program says, and its collectives."""
@@ -220,6 +235,8 @@ class _Body(ShardedBody):
         """Set the program on the mesh, and what it gives this function."""
         self.meshes, self.devices = meshes, devices
         self.axes = axes_of_device(meshes, None)
+        self.starts: list[int] = []
+        """By statement: how many items were there before it."""
         self.said = written.domain.instance(self.function.name, args)
         self.stages: list[Mesh] = []
         """By item: the devices of its stage."""
@@ -238,6 +255,7 @@ class _Body(ShardedBody):
         return arg
 
     def _statement(self, index: int, statement: Apply | Call) -> Deep[None]:
+        self.starts.append(len(self.items))
         mesh = self._begin(index)
         if isinstance(statement, Call):
             yield from self._call(statement)

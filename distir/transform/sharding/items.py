@@ -154,6 +154,14 @@ def alike(items: Iterable[Item]) -> bool:
     return all(isinstance(item, Each) and not names_device(item.statement) for item in items)
 
 
+class NoRun(Exception):  # noqa: N818 - a verdict on a mesh, not a failure of ours
+    """The devices along some factors of an axis, in their order, are not equally far apart: which factors."""
+
+    def __init__(self, factors: tuple[int, ...]) -> None:
+        super().__init__(factors)
+        self.factors = factors
+
+
 class Expansion:
     """Expands items for all devices: `%x` becomes `%x_1`, `%x_2`, …; host values are not replicated.
 
@@ -256,7 +264,9 @@ class Expansion:
         raise NotImplementedError
 
     def _along(self, item: Collective | LocalSlice | Ranked, factors: tuple[int, ...]) -> None:
-        """Write an item that concerns some factors of the mesh axis."""
+        """Write an item that concerns some factors of the mesh axis. Raises NoRun for one representative of groups."""
+        if self.mesh.representative and factors != tuple(range(factors[0], factors[0] + len(factors))):
+            raise NoRun(factors)
         size, stride = self.mesh.number(factors), self.mesh.run * self.mesh.inner(factors[-1])
         match item:
             case Collective(result, op, arg, attrs) if self.mesh.representative:

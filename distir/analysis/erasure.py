@@ -1,0 +1,70 @@
+"""A program on a mesh without its mesh and placements: the sequential program whose values its types state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from distir.analysis.placement_states import erased_type
+from distir.ir import NO_ATTRIBUTES, Apply, Call, Function, Module, Param, Statement, Type
+from distir.ir.rewrite import mapped, with_names, with_operands
+from distir.ops.mesh import COLLECTIVES
+
+
+def erased_module(module: Module) -> Module:
+    """The sequential program, without the collectives over axes of the mesh. The module must check."""
+    return Module(_of_wholes(_without_collectives(function)) for function in module)
+
+
+def as_identities(module: Module) -> Module:
+    """The sequential program with each collective as the `Identity` that it is there, in its place.
+
+    A program without a mesh stays as it is. One with a mesh must check.
+    """
+    if not module.mesh:
+        return module
+    return Module(mapped(_of_wholes(function), _identity) for function in module)
+
+
+def _of_wholes(function: Function) -> Function:
+    """The function with types of whole values."""
+    params = tuple(Param(p.name, erased_type(p.type), p.roles) for p in function.params)
+    stated = None if function.result_types is None else tuple(map(erased_type, function.result_types))
+    return replace(mapped(function, _claiming_wholes), params=params, result_types=stated, mesh=(), stages=())
+
+
+def _claiming_wholes(statement: Statement) -> Statement:
+    if not isinstance(statement, (Apply, Call)) or not statement.claims:
+        return statement
+    return replace(statement, claims=tuple(map(_erased_claim, statement.claims)))
+
+
+def _erased_claim(claim: Type | None) -> Type | None:
+    return None if claim is None else erased_type(claim)
+
+
+def _identity(statement: Statement) -> Statement:
+    if not isinstance(statement, Apply) or statement.op not in COLLECTIVES:
+        return statement
+    return replace(statement, op="Identity", attrs=NO_ATTRIBUTES)
+
+
+def _without_collectives(function: Function) -> Function:
+    """The function with the operand of each collective in place of its result; results keep their names."""
+    origin: dict[str, str] = {}
+    """By result of a collective: the value that it is."""
+    kept: list[Statement] = []
+    for statement in function.body:
+        if isinstance(statement, Apply) and statement.op in COLLECTIVES and isinstance(statement.args[0], str):
+            operand = statement.args[0]
+            origin[statement.results[0]] = origin.get(operand, operand)
+        else:
+            kept.append(with_operands(statement, origin))
+    if not origin:
+        return function
+    given = {param.name for param in function.params}
+    named = {
+        origin[arg]: arg
+        for arg in function.returned
+        if isinstance(arg, str) and arg in origin and origin[arg] not in given
+    }
+    return replace(function, body=tuple(with_names(statement, named) for statement in kept))

@@ -1,0 +1,149 @@
+"""What is simulated of a program on a mesh: one device of each stage, which stands for all of them.
+
+Devices of a stage do the same. Where the machine has equal devices with equal links for all of them, they do it at the
+same times: by induction over the program, ops that begin at the same time take equally long, and those of a collective
+wait for each other anyway. Where it does not, as where some groups of an axis are within a node and others are not,
+every device is written out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from distir.cost import Hardware, larger
+from distir.cost.alike import alike
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import placements as codes
+from distir.diagnostics.codes import simulation
+from distir.ir import Apply, Module, Part, Site
+from distir.ir.per_thread import kept_per_thread
+from distir.ir.places import show_mesh
+from distir.ops.group import represented
+from distir.transform.entry import entry_of
+from distir.transform.mesh.expansion import expand
+from distir.transform.mesh.sizes import axes_of_device, refuse_names
+from distir.transform.sharding.items import NoRun
+from distir.transform.sharding.mesh import Mesh, mesh_of
+
+MOST_WRITTEN = 4096
+"""So many devices may be written out each."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnMachine:
+    """The program of devices that is simulated, and for how many each of them stands."""
+
+    module: Module
+    copies: int = 1
+    in_lines: bool = False
+    """Whether it has a statement for each of the program's, in the same place."""
+
+
+def on_machine(module: Module, machine: Hardware, *, every: bool = False) -> OnMachine:
+    """What is simulated of a program, on a mesh or not. `every`: each device is written out.
+
+    Raises ProgramError where the program does not check, the machine has too few devices, or more than `MOST_WRITTEN`
+    have to be written out.
+    """
+    if not module.mesh:
+        return OnMachine(module)
+    if module.meshes.stages:  # each is another number of devices
+        return OnMachine(expand(module))
+    devices = _devices(module)
+    if every:
+        _refuse_larger(module, devices, machine)
+        return OnMachine(expand(module))
+    found = one_for_all(module, machine)
+    if isinstance(found, OnMachine):
+        return found
+    if devices.size * devices.count > MOST_WRITTEN:
+        message = f"{found}; each of at most {MOST_WRITTEN:,} devices is simulated by itself then, "
+        message += f"found {devices.size * devices.count:,}"
+        hint = "give the innermost axes sizes that divide the devices of a node"
+        raise ProgramError([Diagnostic(codes.BAD_MESH, _site(module), message, help=hint)])
+    return OnMachine(expand(module))
+
+
+@kept_per_thread(2)
+def one_for_all(module: Module, machine: Hardware) -> OnMachine | str:
+    """The program of one device of each stage of a mesh, where it stands for all; else why it does not.
+
+    Raises ProgramError where the program does not
+    check, or the machine has too few devices.
+    """
+    if module.meshes.stages:
+        return f"stages are differently many devices of `{module.meshes}`"
+    devices = _devices(module)
+    _refuse_larger(module, devices, machine)
+    try:
+        one = expand(module, representative=True)
+        unlike = _unlike(one, devices, machine)
+    except NoRun as found:
+        axes = ", ".join(f"`{module.mesh[factor][0]}`" for factor in found.factors)
+        return f"devices along {axes}, in this order, are not equally far apart"
+    if unlike is None:
+        return OnMachine(one, devices.size, in_lines=True)
+    return f"devices of `{show_mesh(module.mesh)}` are not alike on `{machine.name}`: {unlike}"
+
+
+def alike_on(module: Module, machine: Hardware) -> OnMachine:
+    """The program of one device of each stage, which stands for all.
+
+    Raises ProgramError as `one_for_all`, and where it does not.
+    """
+    found = one_for_all(module, machine)
+    if isinstance(found, OnMachine):
+        return found
+    hint = "`distir simulate` shows each, `distir expand` writes its program"
+    raise ProgramError([Diagnostic(codes.BAD_MESH, _site(module), f"{found}: each has times of its own", help=hint)])
+
+
+def _devices(module: Module) -> Mesh:
+    """The devices of a program on a mesh: the first of each stage, and how many it stands for."""
+    refuse_names(module)
+    count = math.prod(size for _, size in axes_of_device(module.meshes, None))
+    return mesh_of(module, entry_of(module), count, "innermost", representative=True)
+
+
+def _site(module: Module) -> Site:
+    """Where the mesh is stated."""
+    stating = next(function for function in module if function.mesh)
+    return Site(stating.name, None, Part("name"))
+
+
+def _refuse_larger(module: Module, devices: Mesh, machine: Hardware) -> None:
+    """Raises ProgramError for a mesh with more devices than the machine has."""
+    base = min(devices.first, 1)
+    last = devices.device(devices.first + devices.count - 1, devices.size - 1)
+    if last - base < machine.devices:
+        return
+    first = machine.devices + base
+    message = f"`{machine.name}` has no device {first}: it has {machine.devices}, numbered {base} to {first - 1}"
+    message += f", and `{show_mesh(module.mesh)}` has {devices.size:,}"
+    message += f" in each of {devices.count} stages" if devices.count > 1 else ""
+    enough = larger.devices_in_words(machine, last - base + 1)
+    raise ProgramError([Diagnostic(simulation.DEVICE_NOT_IN_HARDWARE, _site(module), message, help=enough)])
+
+
+def _unlike(one: Module, devices: Mesh, machine: Hardware) -> str | None:
+    """In what devices of a stage differ on a machine; None where they do not."""
+    base = min(devices.first, 1)
+    firsts = [devices.device(devices.first + stage, 0) - base for stage in range(devices.count)]
+    if not alike(machine, ([first + rank for first in firsts] for rank in range(devices.size))):
+        return "they are of several kinds" if len(firsts) == 1 else "stages are linked otherwise"
+    groups = {group for f in one for s in f.body if isinstance(s, Apply) and (group := represented(s.op, s.attrs))}
+    at = {first % machine.period: first for first in firsts}.values()  # others begin at the same place of the period
+    for size, stride in sorted(groups):
+        if not all(alike(machine, _groups(first, devices.size, size, stride)) for first in at):
+            apart = "neighbours" if stride == 1 else f"{stride} apart"
+            return f"some groups of {size} devices, {apart}, are linked otherwise than others"
+    return None
+
+
+def _groups(first: int, count: int, size: int, stride: int) -> Iterator[Sequence[int]]:
+    """The groups of so many devices, so far apart, of a stage."""
+    for block in range(first, first + count, size * stride):
+        for member in range(block, block + stride):
+            yield range(member, member + size * stride, stride)
