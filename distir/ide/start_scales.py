@@ -35,7 +35,7 @@ class _Scale:
 
 @dataclass(slots=True)
 class _Known:
-    """The scales of one simulation, by function, first event of the call, and number of statements: a part has fewer."""
+    """The scales of one simulation, by function, first event of the call and number of statements: a part has fewer."""
 
     by_call: dict[tuple[str, int, int], _Scale] = field(default_factory=dict[tuple[str, int, int], _Scale])
 
