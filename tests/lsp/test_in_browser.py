@@ -40,9 +40,10 @@ async def main():
     say("textDocument/didOpen", {{"textDocument": {{"uri": URI, "languageId": "distir", "version": 1, "text": TEXT}}}})
     early = ("inlayHint", "semanticTokens/full", "codeLens", "documentSymbol")
     for number, kind in enumerate(early, 100):
-        say(f"textDocument/{{kind}}", {{"textDocument": {{"uri": URI}}, "range": {{"start": START, "end": START}}}}, id=number)
+        about = {{"textDocument": {{"uri": URI}}, "range": {{"start": START, "end": START}}}}
+        say(f"textDocument/{{kind}}", about, id=number)
     await until(lambda m: m.get("method") in ("textDocument/publishDiagnostics", "window/showMessage"))
-    answers = [await until(lambda m: m.get("id") == number and "method" not in m) for number, _ in enumerate(early, 100)]
+    answers = [await until(lambda m: m.get("id") == 100 + number) for number in range(len(early))]
     errors = [m["error"]["code"] for m in answers if "error" in m]
     logged = [m for m in heard if m.get("method") == "window/logMessage"]
     say("distir/status", {{"textDocument": {{"uri": URI}}}}, id=2)
