@@ -3,7 +3,7 @@
 import { SMALL, type Pen } from "./draw";
 import { AXIS, GUTTER, type Row } from "./layout";
 import type { Scene } from "./scene";
-import { peakOf, percent } from "./words";
+import { bytes, percent } from "./words";
 
 const NAME = 20; // where names begin
 
@@ -61,9 +61,9 @@ function drawName(pen: Pen, scene: Scene, row: Row): void {
   pen.fillText(`busy ${share}`, NAME, middle + 14);
   if (row.stripTop === null) return;
   pen.fillStyle = !device.fits ? theme.over : theme.faint;
-  const [peak, ...overhead] = peakOf(device);
-  pen.fillText(shortened(pen, `peak ${peak}`, GUTTER - 24), 12, row.stripTop + 7);
-  if (row.strip >= 28) pen.fillText(shortened(pen, overhead.join(" "), GUTTER - 24), 12, row.stripTop + 20);
+  const overhead = device.overhead > 0 ? [`+${bytes(device.overhead)} overhead`] : [];
+  const lines = [`peak ${bytes(device.peak)}`, ...overhead, `of ${bytes(device.capacity)}`];
+  lines.slice(0, Math.max(1, Math.floor((row.strip - 2) / 13))).forEach((line, i) => pen.fillText(line, 12, row.stripTop + 7 + 13 * i));
   pen.fillStyle = theme.line;
   pen.fillRect(GUTTER - 9, row.stripTop, 5, row.strip);
   const part = Math.min(1, device.capacity > 0 ? device.peak / device.capacity : 0) * row.strip;

@@ -546,7 +546,7 @@ describe("the view in a browser", { skip: missing }, () => {
     assert.deepEqual([await keys.isVisible(), await legend.isVisible()], [false, true]);
     await page.keyboard.press("?");
     assert.ok(await keys.isVisible());
-    await page.setViewportSize({ width: 500, height: 520 });
+    await page.setViewportSize({ width: 450, height: 520 });
     assert.ok(await legend.isVisible());
     await page.getByRole("button", { name: "Keys" }).click();
     assert.deepEqual([await keys.isVisible(), await legend.isVisible()], [false, false]);
