@@ -63,7 +63,8 @@ function drawName(pen: Pen, scene: Scene, row: Row): void {
   pen.fillStyle = !device.fits ? theme.over : theme.faint;
   const overhead = device.overhead > 0 ? [`+${bytes(device.overhead)} overhead`] : [];
   const lines = [`peak ${bytes(device.peak)}`, ...overhead, `of ${bytes(device.capacity)}`];
-  lines.slice(0, Math.max(1, Math.floor((row.strip - 2) / 13))).forEach((line, i) => pen.fillText(line, 12, row.stripTop + 7 + 13 * i));
+  const first = row.stripTop + 7;
+  lines.slice(0, Math.max(1, Math.floor((row.strip - 2) / 13))).forEach((line, i) => pen.fillText(line, 12, first + 13 * i));
   pen.fillStyle = theme.line;
   pen.fillRect(GUTTER - 9, row.stripTop, 5, row.strip);
   const part = Math.min(1, device.capacity > 0 ? device.peak / device.capacity : 0) * row.strip;
