@@ -1,5 +1,5 @@
 // Bundles the extension into dist/, with the timeline and the pages' scripts; --tests: what the tests run, into dist-test/.
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { build, context } from "esbuild";
 
 const shared = { bundle: true, platform: "node", format: "cjs", target: "node20", external: ["vscode"], logLevel: "warning" };
@@ -15,6 +15,7 @@ if (process.argv.includes("--tests")) {
   mkdirSync("dist");
   cpSync("media", "dist/media", { recursive: true });
   cpSync("../examples/mlp_pipeline.dir", "dist/example.dir");
+  writeFileSync("dist/README.md", selfContained(readFileSync("README.md", "utf8")));
   for (const name of ["timeline.js", "timeline.css"]) {
     if (existsSync(`${page}/${name}`)) cpSync(`${page}/${name}`, `dist/${name}`);
     else console.warn(`${page}/${name} is missing: build the timeline first (timeline/README.md)`);
@@ -26,4 +27,10 @@ if (process.argv.includes("--tests")) {
   if (server !== undefined) cpSync(server, "dist/browser/server", { recursive: true });
   if (process.argv.includes("--watch")) await (await context({ ...options, sourcemap: true, minify: false })).watch();
   else await build(options);
+}
+
+/** The README for the Extensions view, which loads no files of the package: pictures are in it, links to files are words. */
+function selfContained(text) {
+  const pictured = text.replace(/!\[([^\]]*)\]\((images\/[\w-]+\.png)\)/g, (_, words, path) => `![${words}](data:image/png;base64,${readFileSync(path, "base64")})`);
+  return pictured.replace(/(?<!!)\[([^\]]+)\]\((?!https?:|#)[^)]+\)/g, "$1");
 }

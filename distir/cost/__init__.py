@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from distir.cost.price import Price, StepCost, step_cost
     from distir.cost.topology import Level, Link, Ranks, Tier
     from distir.cost.units import UnitError, parse_bytes, parse_seconds
-    from distir.diagnostics.quantities import show_bytes, show_seconds, show_seconds_apart, show_speedup
+    from distir.diagnostics.quantities import (
+        TimeScale,
+        show_bytes,
+        show_seconds,
+        show_seconds_apart,
+        show_speedup,
+        time_scale,
+    )
 
 _HOMES = {
     "distir.cost.catalogue": ("DEFAULT", "add_profiles", "load", "parse", "profiles", "with_nodes"),
@@ -33,7 +40,14 @@ _HOMES = {
     "distir.cost.price": ("Price", "StepCost", "step_cost"),
     "distir.cost.topology": ("Level", "Link", "Ranks", "Tier"),
     "distir.cost.units": ("UnitError", "parse_bytes", "parse_seconds"),
-    "distir.diagnostics.quantities": ("show_bytes", "show_seconds", "show_seconds_apart", "show_speedup"),
+    "distir.diagnostics.quantities": (
+        "TimeScale",
+        "show_bytes",
+        "show_seconds",
+        "show_seconds_apart",
+        "show_speedup",
+        "time_scale",
+    ),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
 
@@ -59,6 +73,7 @@ __all__ = [
     "Rate",
     "StepCost",
     "Tier",
+    "TimeScale",
     "UnitError",
     "add_profiles",
     "algorithm",
@@ -75,5 +90,6 @@ __all__ = [
     "show_seconds_apart",
     "show_speedup",
     "step_cost",
+    "time_scale",
     "with_nodes",
 ]

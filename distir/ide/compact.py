@@ -53,9 +53,9 @@ def in_full(type: Type, most: int = 4 * WIDEST_TUPLE) -> str:
 
 
 def says_something(type: Type) -> bool:
-    """Whether anything of a type is known."""
+    """Whether more of a type is known than its device."""
     match type:
-        case TensorType(None, None, None) | AnyType(None):
+        case TensorType(None, None) | AnyType():
             return False
         case _:
             return True

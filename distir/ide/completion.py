@@ -5,19 +5,21 @@ Works in statements that are still broken: only what stands before the cursor co
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from distir.ide.completion_items import Completion, CompletionKind, Completions
 from distir.ide.completion_values import values
 from distir.ide.context import CursorContext, CursorRole, context_at
 from distir.ide.document import Document
+from distir.ide.instances import View
 from distir.ide.operands import devices_used, values_of
 from distir.ide.templates import FUNCTIONS, KERNEL_SAYS, KEYWORDS, STATEMENTS, Template
 from distir.ir import DTYPES, OFFLOADED, UNKNOWN, Apply, Call, Function, Return, TensorType, types
 from distir.ir.facts import FACTS, PHASES
 from distir.ir.places import MESH, NOUNS, PENDING, Size
 from distir.ir.roles import ROLES
-from distir.ops import OPS, REQUIRED, Op, bridge, type_of
+from distir.ops import FAMILIES, OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
 from distir.ops.mesh import COLLECTIVES
 from distir.ops.specs import AttributeSpec
@@ -25,15 +27,16 @@ from distir.syntax import print_literal
 from distir.syntax.tokens import KERNEL, STREAM_WORD
 
 
-def completions(document: Document, offset: int) -> Completions:
-    """The completions at an offset. Never fails, for any text."""
-    document = document.seen_from(offset)
+def completions(document: Document, offset: int, shown: View | None = None) -> Completions:
+    """The completions at an offset. `shown`: the document as it is shown. Never fails, for any text."""
+    view = (shown or View(document, None)).seen_from(offset)
+    document = view.document
     context = context_at(document.program.syntax, offset)
     match context.role:
         case CursorRole.OPERAND if context.typed[:1] not in ("@",):
-            return values(document, context)
+            return values(view, context)
         case CursorRole.RETURNED:
-            return values(document, context)
+            return values(view, context)
         case CursorRole.CALLEE:
             found = _callees(document, context)
         case CursorRole.STATEMENT:
@@ -43,7 +46,7 @@ def completions(document: Document, offset: int) -> Completions:
         case CursorRole.ATTRIBUTE:
             found = _attributes(context)
         case CursorRole.ATTRIBUTE_VALUE:
-            found = _attribute_values(document, context)
+            found = _attribute_values(view, context)
         case CursorRole.TYPE:
             found = _types(document)
         case CursorRole.DTYPE:
@@ -91,10 +94,17 @@ def _callees(document: Document, context: CursorContext) -> list[Completion]:
     own = context.function.function.name if context.function is not None else ""
     found = [_function(f) for f in document.program.module if f.name and f.name != own]
     if not context.typed.startswith("@"):
-        found += [_op(OPS[name]) for name in sorted(OPS)]
+        found += map(_op, _by_use(document))
         bridged = (name for name in sorted(bridge.NAMES) if name not in set(OPS))
         found += [Completion(name, CompletionKind.OP, name, "op of ONNX", None, name) for name in bridged]
     return found
+
+
+def _by_use(document: Document) -> list[Op]:
+    """The ops: those that the program uses most, then in the order in which the families are documented."""
+    used = Counter(s.op for f in document.program.syntax.functions for s in f.function.body if isinstance(s, Apply))
+    families = {module.__name__.rpartition(".")[2]: number for number, module in enumerate(FAMILIES)}
+    return sorted(map(OPS.__getitem__, OPS), key=lambda op: (-used[op.name], families.get(op.family, -1), op.name))
 
 
 def _function(function: Function) -> Completion:
@@ -148,8 +158,9 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("$", "\\$").replace("}", "\\}")
 
 
-def _attribute_values(document: Document, context: CursorContext) -> list[Completion]:
+def _attribute_values(view: View, context: CursorContext) -> list[Completion]:
     """Values of the attribute's kind: flags, element types, devices, axes; its default."""
+    document = view.document
     operation = context.operation
     assert operation is not None
     if operation.callee not in OPS:
@@ -178,7 +189,7 @@ def _attribute_values(document: Document, context: CursorContext) -> list[Comple
     elif op.name in COLLECTIVES and attribute.name == "axis":
         found = [_axis(f'"{axis}"', axis, size) for axis, size in document.program.module.meshes.axes]
     elif kind == "int" and ("axis" in attribute.name or op.name in COLLECTIVES):
-        found += [c for c in _axes(document, context) if c.label != str(default)]
+        found += [c for c in _axes(view, context) if c.label != str(default)]
     return found
 
 
@@ -207,11 +218,11 @@ def _device_attributes(op: Op) -> set[str]:
     return {term.removesuffix("_i") for term in terms} & set(op.attributes)
 
 
-def _axes(document: Document, context: CursorContext) -> list[Completion]:
+def _axes(view: View, context: CursorContext) -> list[Completion]:
     """The axes of the first operand, where that follows the cursor already."""
     assert context.function is not None
     assert context.operation is not None
-    known = values_of(document, context.function.function.name, context.operation.args[:1])
+    known = values_of(view, context.function.function.name, context.operation.args[:1])
     found = type_of(known[0]) if known else UNKNOWN
     if not isinstance(found, TensorType) or found.shape is None:
         return []

@@ -15,6 +15,7 @@ from distir.ide.completion_items import Completion, CompletionKind, Completions
 from distir.ide.context import CursorContext, PartialOperation
 from distir.ide.document import Document
 from distir.ide.edits import Edit, line_end
+from distir.ide.instances import View
 from distir.ide.operands import fits, fits_call, is_host, values_of
 from distir.ide.sends import name_there, send, sent_before
 from distir.ir import UNKNOWN, Function, names, operands, results, types
@@ -49,30 +50,32 @@ class _Verdict:
     device: int | None = None
 
 
-def values(document: Document, context: CursorContext) -> Completions:
-    """The values defined before the statement: by fit, then those not used yet, then those made last."""
+def values(view: View, context: CursorContext) -> Completions:
+    """The values defined before the statement: by fit, then those not used yet, then those made last.
+
+    Types are those of the call shown. The text alone decides what is sent: the `Send` is there in all calls.
+    """
     assert context.function is not None
-    function = context.function.function
-    state = document.program.analysis.states.get(function.name)
-    known: Sequence[Value] = ()
-    if context.operation is not None:
-        known = values_of(document, function.name, context.operation.args)
+    function, operation = context.function.function, context.operation
+    stated = View(view.document, None)
+    in_call, in_text = view.values(function.name), stated.values(function.name)
+    known = [values_of(each, function.name, operation.args if operation else ()) for each in (view, stated)]
     typed = context.typed.removeprefix("%").casefold()
-    found: dict[_Fit, list[tuple[str, int, Value]]] = {fit: [] for fit in _Fit}
-    verdicts: dict[Value, _Verdict] = {}
+    found: dict[_Fit, list[tuple[str, int, tuple[Value, Value]]]] = {fit: [] for fit in _Fit}
+    verdicts: dict[tuple[Value, Value], _Verdict] = {}
     matching = ((name, at) for name, at in _defined(function, context.index) if typed in name.casefold())
     total = 0
     for name, at in matching:
         total += 1
-        value = UNKNOWN if state is None else state[name]
+        value = in_call(name), in_text(name)
         if value not in verdicts:
-            verdicts[value] = _verdict(document, context.operation, known, value)
+            verdicts[value] = _verdict(view.document, operation, known, value)
         alike = found[verdicts[value].fit]
         if len(alike) < MOST:
             alike.append((name, at, value))
         elif verdicts[value].fit is _Fit.AS_IT_IS or total > MOST_LOOKED_AT:
             break
-    taken = set(names(context.operation.args)) if context.operation is not None else set[str]()
+    taken = set(names(operation.args)) if operation is not None else set[str]()
     lately = max(0, min(context.index, len(function.body)) - LATELY)
     used = _used(function, context.index, lately)
     ranked = [
@@ -80,8 +83,8 @@ def values(document: Document, context: CursorContext) -> Completions:
         for fit in _Fit
         for entry in sorted(found[fit], key=lambda e: (e[0] in taken, e[0] in used or 0 <= e[1] < lately, -e[1]))
     ]
-    writer = _Writer(document, context)
-    items = tuple(writer.item(name, value, verdicts[value]) for name, _, value in ranked[:MOST])
+    writer = _Writer(view.document, context)
+    items = tuple(writer.item(name, value[0], verdicts[value]) for name, _, value in ranked[:MOST])
     return Completions(context.word, items, complete=total <= MOST)
 
 
@@ -105,12 +108,15 @@ def _used(function: Function, index: int, first: int) -> set[str]:
 # ---- what fits
 
 
-def _verdict(document: Document, operation: PartialOperation | None, known: Sequence[Value], value: Value) -> _Verdict:
-    if _fits(document, operation, known, value):
+def _verdict(
+    document: Document, operation: PartialOperation | None, known: Sequence[Sequence[Value]], value: tuple[Value, Value]
+) -> _Verdict:
+    """How a value fits. `known`: the operands; they and the value first in the call shown, then in the text alone."""
+    if _fits(document, operation, known[0], value[0]):
         return _Verdict(_Fit.AS_IT_IS)
-    here = types.devices(type_of(value))
-    for device in _wanted(document, operation, known) if here else ():
-        if here != frozenset((device,)) and _fits(document, operation, known, moved_to(value, device)):
+    here = types.devices(type_of(value[1]))
+    for device in _wanted(document, operation, known[1]) if here else ():
+        if here != frozenset((device,)) and _fits(document, operation, known[1], moved_to(value[1], device)):
             return _Verdict(_Fit.ONCE_SENT, device)
     return _Verdict(_Fit.NOT_AT_ALL)
 

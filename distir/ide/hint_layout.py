@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from distir.ide.compact import ELIDED
+from distir.ide.staleness import MARK
 
 HintKind = Literal["type", "value", "placement", "time", "wait"]
 
@@ -32,9 +33,9 @@ class Hint:
     shorter: tuple[str, ...] = ()
 
 
-def shown_type(types: str, is_claimed: bool) -> str:
-    """The label of a type: after a name, or after a less precise annotation."""
-    return f" {types}" if is_claimed else f": {types}"
+def shown_type(types: str, is_claimed: bool, is_old: bool = False) -> str:
+    """The label of a type: after a name, or after a less precise annotation. The mark of an old one takes no room."""
+    return f"{'' if is_claimed else ':'}{MARK if is_old else ' '}{types}"
 
 
 def fitted(found: Sequence[Hint], room: int) -> list[Hint]:

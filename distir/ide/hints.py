@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 
 from distir.config import Hints
-from distir.cost import show_seconds, show_seconds_apart
+from distir.cost import show_seconds
 from distir.diagnostics import Span
 from distir.ide.compact import ELIDED, compact, counted, in_full, says_something, shortened
 from distir.ide.edits import Edit
@@ -25,9 +25,10 @@ from distir.ide.instances import View
 from distir.ide.markdown import block, code, items, paragraphs
 from distir.ide.repeated import repeated
 from distir.ide.staleness import MARK
+from distir.ide.start_scales import StartScales
 from distir.ir import DISCARD, UNKNOWN, Apply, Call, Dense, Function, Part, Site, TensorType, Type, types
 from distir.ops import Value, type_of
-from distir.simulate.show import Moment, show_value
+from distir.simulate.show import show_value
 from distir.syntax import FunctionSyntax
 from distir.syntax.tokens import NAME
 
@@ -35,12 +36,6 @@ WIDEST_VALUE = 26
 
 MOST_LISTED = 40
 """A tooltip lists at most this many results."""
-
-NEAR = 20
-"""How many statements away a neighbour that takes time may be, for the digits of a start to tell them apart."""
-
-MANY_DIGITS = 3
-"""Where the first start in a function takes so many digits more than others do, those after it are counted from it."""
 
 NO_LIMIT = 1 << 30
 
@@ -159,8 +154,8 @@ def _parameters(view: View, written: FunctionSyntax, start: int, end: int, wante
             continue
         found = type_of(view.value(function.name, match[1]))
         if says_something(found):
-            mark = MARK if view.is_known_then(function.name, match[1]) else ""
-            forms = [shown_type(mark + form, False) for form in (compact(found), shortened(found), ELIDED)]
+            is_old = view.is_known_then(function.name, match[1])
+            forms = [shown_type(form, False, is_old) for form in (compact(found), shortened(found), ELIDED)]
             hint = Hint(match.end(1), forms[0], "type", function.name, PARAMETER, number, 1, tuple(forms[1:]))
             lines.setdefault(text.rfind("\n", 0, match.start()), []).append(hint)
     return list(chain.from_iterable(fitted(line, wanted.length or NO_LIMIT) for line in lines.values()))
@@ -171,7 +166,7 @@ def _parameters(view: View, written: FunctionSyntax, start: int, end: int, wante
 
 def _statements(view: View, written: FunctionSyntax, start: int, end: int, wanted: Hints) -> Iterator[Hint]:
     text = view.document.program.source.text
-    times = _Times(view, written.function)
+    times = StartScales(view)
     index = _first_statement(written, start)
     most = wanted.length or NO_LIMIT
     previous_end, room = -1, most
@@ -200,7 +195,7 @@ def _first_statement(written: FunctionSyntax, offset: int) -> int:
     return low
 
 
-def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints, times: _Times) -> Iterator[Hint]:
+def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints, times: StartScales) -> Iterator[Hint]:
     function = written.function
     statement = function.body[index]
     if not isinstance(statement, (Apply, Call)):
@@ -211,22 +206,21 @@ def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints
         for results in _equal_types(view, written, index, statement, shown.keys()):
             yield results.hint(function.name, index)
     if shown:
-        mark = MARK if any(view.is_known_then(function.name, statement.results[part]) for part in shown) else ""
-        label = f"= {mark}{', '.join(shown.values())}"
-        yield Hint(end, label, "value", function.name, index, next(iter(shown)), 1, (f"= {mark}{ELIDED}",))
+        mark = MARK if any(view.is_known_then(function.name, statement.results[part]) for part in shown) else " "
+        label = f"={mark}{', '.join(shown.values())}"
+        yield Hint(end, label, "value", function.name, index, next(iter(shown)), 1, (f"={mark}{ELIDED}",))
     if wanted.placements:
         yield from _placements(view, function, index, statement, end)
     sign = MARK if view.is_stale else ""
-    if wanted.times and (moment := times.moment(index)) is not None:
+    if wanted.times and (moment := view.moment(function, index)) is not None:
         seconds = f"{sign or '+'}{show_seconds(moment.seconds)}"
-        label = f"{seconds} @{times.start(index, moment)}"
+        label = f"{seconds} @{times.start(function.name, moment, sign)}"
         yield Hint(end, label, "time", function.name, index, 0, 1, (f"{seconds}{ELIDED}",))
     idle = [idle for idle in view.idle(function, index) if not idle.stream] if wanted.waits else []
     if (waited := max((each.seconds for each in idle), default=0.0)) > 0.0:
         word = "host-bound" if any(each.host for each in idle) else "wait"
-        yield Hint(
-            end, f"{word} {sign}{show_seconds(waited)}", "wait", function.name, index, 0, 1, (f"{word}{ELIDED}",)
-        )
+        label = f"{word}{sign or ' '}{show_seconds(waited)}"
+        yield Hint(end, label, "wait", function.name, index, 0, 1, (f"{word}{ELIDED}",))
 
 
 def _each_time(view: View, written: FunctionSyntax, index: int, columns: int) -> list[Hint]:
@@ -257,48 +251,6 @@ def _placements(view: View, function: Function, index: int, statement: Apply | C
         yield Hint(end, label, "placement", function.name, index, 0, count, (f"≡ {found[0]}{ELIDED}", f"≡ {ELIDED}"))
 
 
-class _Times:
-    """When the statements of a function run, each looked up once."""
-
-    def __init__(self, view: View, function: Function) -> None:
-        self._view, self._function = view, function
-        self._known: dict[int, Moment | None] = {}
-
-    def moment(self, index: int) -> Moment | None:
-        """When a statement runs; None for one that takes no time."""
-        if index not in self._known:
-            self._known[index] = self._view.moment(self._function, index)
-        return self._known[index]
-
-    def start(self, index: int, moment: Moment) -> str:
-        """When a statement starts: counted from the beginning of its function, if that begins late.
-
-        Not of its first statement, which says when the function begins, and not where figures are marked as old.
-        """
-        begin = self._counted_from
-        if moment.start <= begin or self._view.is_stale:
-            begin = 0.0
-        shown = show_seconds_apart(moment.start - begin, [start - begin for start in self.beside(index)])
-        return f"+{shown}" if begin else shown
-
-    @cached_property
-    def _counted_from(self) -> float:
-        """The start of the function's first statement, if it takes many digits to tell it from the next; else 0."""
-        first = next((i for i in range(len(self._function.body)) if self.moment(i) is not None), None)
-        moment = None if first is None else self.moment(first)
-        if first is None or moment is None:
-            return 0.0
-        digits = len(show_seconds_apart(moment.start, self.beside(first))) - len(show_seconds(moment.start))
-        return moment.start if digits >= MANY_DIGITS else 0.0
-
-    def beside(self, index: int) -> list[float]:
-        """The starts of the next statements before and after that take time, in seconds."""
-        before = range(index - 1, max(index - 1 - NEAR, -1), -1)
-        after = range(index + 1, min(index + 1 + NEAR, len(self._function.body)))
-        sides = [next((m for m in map(self.moment, side) if m is not None), None) for side in (before, after)]
-        return [moment.start for moment in sides if moment is not None]
-
-
 @dataclass(slots=True)
 class _Run:
     """Results that follow each other and have one type."""
@@ -317,9 +269,9 @@ class _Run:
 
     def hint(self, function: str, index: int) -> Hint:
         """One hint for all of them, after the last one."""
-        mark = MARK if self.is_known_then else ""
         short = shortened(self.found) if self.count == 1 else f"{self.count}×{shortened(self.found)}"
-        forms = [shown_type(mark + form, self.claim is not None) for form in (counted(self.found, self.count), short)]
+        full = counted(self.found, self.count)
+        forms = [shown_type(form, self.claim is not None, self.is_known_then) for form in (full, short)]
         return Hint(self.offset, forms[0], "type", function, index, self.part, self.count, tuple(forms[1:]))
 
 

@@ -244,6 +244,11 @@ class View:
         """The events by statement, if there is a simulation in time."""
         return self.timed.index if self.timed is not None else None
 
+    @property
+    def simulated(self) -> KnownInstances | None:
+        """The version that was simulated, whose times are shown; None where there are none."""
+        return self.timed
+
     def shown(self, function: str) -> Occurrence | None:
         """The call that a function is shown for, in the version that was simulated."""
         return self.timed.shown(function) if self.timed is not None else None

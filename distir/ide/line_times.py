@@ -1,7 +1,7 @@
 """How much of a program's time each line takes, and how that differs between two versions.
 
-A line's time is that of its ops on all of their devices, in all calls of their function; a line with a call has the
-time of all that is called.
+A line's time is that of its ops in all calls of their function, of all devices together or of each; a line with a call
+has the time of all that is called.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from distir.ide.counterparts import Group, groups
 from distir.ide.document import Document
 from distir.ide.instances import facts
-from distir.ir import Function, results
+from distir.ir import Function
 from distir.simulate.body import Body, runs
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import Simulation
@@ -36,18 +37,47 @@ class LineTimes:
     critical: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LineChanges:
     """Columns: the lines of one version whose time differs in the other one.
 
-    `line` from 0; `device_s`: seconds of devices here; `change_s`: how many more than in the other version, of a
-    statement that is there, too. Of one that is not it is null.
+    `line` from 0. `devices`: how many devices run it; `each_s`: seconds of one of them, on average; `device_s`: of all
+    together. `change_s`, `device_change_s`: how many more than in the other version; null for a statement that is only
+    in this one. Statements that correspond are compared together (`counterparts`).
     """
 
     latency_s: float
-    line: tuple[int, ...]
-    device_s: tuple[float, ...]
-    change_s: tuple[float | None, ...]
+    line: list[int] = field(default_factory=list[int])
+    devices: list[int] = field(default_factory=list[int])
+    each_s: list[float] = field(default_factory=list[float])
+    device_s: list[float] = field(default_factory=list[float])
+    change_s: list[float | None] = field(default_factory=list["float | None"])
+    device_change_s: list[float | None] = field(default_factory=list["float | None"])
+
+    def add(self, line: int, now: Taken, then: Taken | None) -> None:
+        """One more line."""
+        self.line.append(line)
+        self.devices.append(len(now.devices))
+        self.each_s.append(now.each_s)
+        self.device_s.append(now.device_s)
+        self.change_s.append(None if then is None else now.each_s - then.each_s)
+        self.device_change_s.append(None if then is None else now.device_s - then.device_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The time that statements take in the whole program: the seconds of all devices, and which devices these are."""
+
+    device_s: float = 0.0
+    devices: frozenset[int] = frozenset()
+
+    def __add__(self, other: Taken) -> Taken:
+        return Taken(self.device_s + other.device_s, self.devices | other.devices)
+
+    @property
+    def each_s(self) -> float:
+        """The seconds of one device, on average."""
+        return self.device_s / len(self.devices) if self.devices else 0.0
 
 
 def line_times(document: Document, starts: Sequence[int]) -> LineTimes | None:
@@ -62,7 +92,7 @@ def line_times(document: Document, starts: Sequence[int]) -> LineTimes | None:
     seconds: dict[int, float] = defaultdict(float)
     critical: set[int] = set()
     for line, function, index, taken in _lines(document, simulation, starts):
-        seconds[line] += taken
+        seconds[line] += taken.device_s
         occurrence = known.shown(function.name)
         if occurrence is not None and index in known.critical_statements(occurrence):
             critical.add(line)
@@ -79,77 +109,81 @@ def line_times(document: Document, starts: Sequence[int]) -> LineTimes | None:
 
 
 def line_changes(document: Document, starts: Sequence[int], other: Document) -> LineChanges | None:
-    """The lines of a document whose time differs from another version's; None without simulations.
-
-    A statement of the other version is the same where it is equal, wherever it stands, or else has the same results.
-    """
+    """The lines of a document whose time differs from another version's; None without simulations."""
     simulation, before = document.simulation, other.simulation
     if simulation is None or before is None:
         return None
-    theirs = statement_times(before)
-    places = {f.name: _places(f) for f in other.program.module}
-    seconds: dict[int, float] = defaultdict(float)
-    changes: dict[int, float | None] = {}
+    known, there = groups(document.program.module, other.program.module)
+    mine, theirs = _by_group(simulation, known), _by_group(before, there)
+    own: dict[int, Taken] = defaultdict(Taken)
+    shared: dict[int, set[Group]] = defaultdict(set)
     for line, function, index, taken in _lines(document, simulation, starts):
-        statement = function.body[index]
-        there = places.get(function.name, {})
-        place = there.get(statement, there.get(results(statement)) if results(statement) else None)
-        seconds[line] += taken
-        if place is None:
-            changes.setdefault(line, None)
+        group = known[function.name][index]
+        if group is not None and group in theirs:
+            shared[line].add(group)
         else:
-            changes[line] = (changes.get(line) or 0.0) + taken - theirs.get(function.name, {}).get(place, 0.0)
-    order = [line for line in sorted(seconds) if _differs(seconds[line], changes[line])]
-    return LineChanges(
-        simulation.latency_s,
-        tuple(order),
-        tuple(seconds[line] for line in order),
-        tuple(changes[line] for line in order),
-    )
+            own[line] += taken
+    found = LineChanges(simulation.latency_s)
+    for line in sorted(own.keys() | shared.keys()):
+        now = sum((mine[group] for group in shared[line]), own[line])
+        then = sum((theirs[group] for group in shared[line]), Taken()) if shared[line] else None
+        if _differs(now, then):
+            found.add(line, now, then)
+    return found
 
 
 LEAST_CHANGE = 1e-6
 """Changes by a smaller part of a line's time are rounding."""
 
 
-def _differs(seconds: float, change: float | None) -> bool:
-    return seconds > 0 if change is None else abs(change) > LEAST_CHANGE * max(seconds, abs(change))
+def _differs(now: Taken, then: Taken | None) -> bool:
+    if then is None:
+        return now.device_s > 0
+    return abs(now.each_s - then.each_s) > LEAST_CHANGE * max(now.each_s, then.each_s)
 
 
-def _places(function: Function) -> dict[object, int]:
-    """The statements of a function, by themselves and by their results."""
-    found: dict[object, int] = {results(s): i for i, s in enumerate(function.body) if results(s)}
-    return found | {statement: index for index, statement in enumerate(function.body)}
+def _by_group(simulation: Simulation, known: Mapping[str, Sequence[Group | None]]) -> Mapping[Group, Taken]:
+    """The time of the statements of each group; that of a function that does not run is 0."""
+    times = statement_times(simulation)
+    found: dict[Group, Taken] = defaultdict(Taken)
+    for name, groups_of in known.items():
+        taken = times.get(name, {})
+        for index, group in enumerate(groups_of):
+            if group is not None:
+                found[group] += taken.get(index, Taken())
+    return found
 
 
 def _lines(
     document: Document, simulation: Simulation, starts: Sequence[int]
-) -> Iterator[tuple[int, Function, int, float]]:
-    """The statements of a text: the line, from 0, the function, the number, seconds of devices."""
+) -> Iterator[tuple[int, Function, int, Taken]]:
+    """The statements of a text: the line, from 0, the function, the number, the time."""
     times = statement_times(simulation)
     for written in document.program.syntax.functions:
         function = written.function
         if document.program.module.functions.get(function.name) is not function:
             continue  # a second function of that name
-        seconds = times.get(function.name, {})
+        taken = times.get(function.name, {})
         for index, offset in enumerate(written.starts):
-            yield bisect_right(starts, offset) - 1, function, index, seconds.get(index, 0.0)
+            yield bisect_right(starts, offset) - 1, function, index, taken.get(index, Taken())
 
 
-def statement_times(simulation: Simulation) -> Mapping[str, Mapping[int, float]]:
-    """By function and statement: the seconds of devices that it takes in the whole program, calls included."""
-    one_run: dict[int, float] = {}
-    found: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+def statement_times(simulation: Simulation) -> Mapping[str, Mapping[int, Taken]]:
+    """By function and statement: the time that it takes in the whole program, calls included."""
+    one_run: dict[int, Taken] = {}
+    found: dict[str, dict[int, Taken]] = defaultdict(lambda: defaultdict(Taken))
     for body, times in reversed(runs(simulation.body)):
-        seconds = [_seconds(step, one_run) for step in body.steps]
-        one_run[id(body)] = sum(seconds)
+        steps = [_taken(step, one_run) for step in body.steps]
+        one_run[id(body)] = sum(steps, Taken())
         total = found[body.instance.function.name]
-        for index, each in enumerate(seconds):
-            total[index] += times * each
+        for index, each in enumerate(steps):
+            total[index] += Taken(times * each.device_s, each.devices)
     return found
 
 
-def _seconds(step: Effect | Body | None, one_run: Mapping[int, float]) -> float:
+def _taken(step: Effect | Body | None, one_run: Mapping[int, Taken]) -> Taken:
     if isinstance(step, Body):
         return one_run[id(step)]
-    return step.cost.seconds * len(step.devices) if step is not None and step.ticks else 0.0
+    if step is None or not step.ticks:
+        return Taken()
+    return Taken(step.cost.seconds * len(step.devices), frozenset(step.devices))

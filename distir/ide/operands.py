@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from distir.analysis.parameters import parameters
 from distir.ide.document import Document
+from distir.ide.instances import View
 from distir.ir import (
     HOST,
     NO_ATTRIBUTES,
@@ -42,10 +43,9 @@ from distir.ops.signature import (
 from distir.ops.unify import Bindings
 
 
-def values_of(document: Document, function: str, args: Sequence[Arg]) -> list[Value]:
-    """The values of arguments written in a function; unknown for names that it does not define."""
-    state = document.program.analysis.states.get(function)
-    return [_value(state, arg) for arg in args]
+def values_of(view: View, function: str, args: Sequence[Arg]) -> list[Value]:
+    """The values of arguments written in a function, in the call shown; unknown for names that it does not define."""
+    return [_value(view.values(function), arg) for arg in args]
 
 
 def fits(op: Op, attrs: Attributes, known: Sequence[Value], index: int, candidate: Value) -> bool:
@@ -128,10 +128,10 @@ def show_parameter(type: Type, dims_known: Mapping[str, Dim]) -> str:
         return str(type)
 
 
-def _value(state: Mapping[str, Value] | None, arg: Arg) -> Value:
+def _value(value: Callable[[str], Value], arg: Arg) -> Value:
     if isinstance(arg, str):
-        return UNKNOWN if state is None or arg not in state else state[arg]
-    return arg if isinstance(arg, Literal) else tuple(_value(state, item) for item in arg)
+        return value(arg)
+    return arg if isinstance(arg, Literal) else tuple(_value(value, item) for item in arg)
 
 
 def _dtype(pattern: TensorPattern, bindings: Bindings) -> str:

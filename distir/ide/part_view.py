@@ -7,7 +7,7 @@ that lead to them, since a rank's may have other names.
 from __future__ import annotations
 
 from distir.ide.document import Document
-from distir.ide.instances import View, facts
+from distir.ide.instances import KnownInstances, View, facts
 from distir.ide.rank_program import origins
 from distir.ide.timeline_index import IdleTime, TimelineIndex
 from distir.ir import Call, Function
@@ -25,6 +25,11 @@ class PartView(View):
         self._whole = facts(whole) if whole is not None and whole.simulation is not None else None
         self._entered: dict[str, Occurrence | None] = {}
         self._origins: dict[tuple[str, str], list[int | None]] = {}
+
+    @property
+    def simulated(self) -> KnownInstances | None:
+        """The whole program."""
+        return self._whole
 
     @property
     def simulation(self) -> Simulation | None:

@@ -8,6 +8,7 @@ from distir.analysis.parameters import parameters
 from distir.diagnostics import Span
 from distir.ide.context import CursorContext, CursorRole, PartialOperation, context_at, whole_operation
 from distir.ide.document import Document
+from distir.ide.instances import View
 from distir.ide.operands import bindings_of, results_of, show_parameter, show_pattern, values_of
 from distir.ir import UNKNOWN, Call, Constant, Dim, Function, Type
 from distir.ops import OPS, REQUIRED, Op, Reject, Value, type_of
@@ -24,16 +25,16 @@ class SignatureHelp:
     documentation: str
 
 
-def signature_help(document: Document, offset: int) -> SignatureHelp | None:
-    """The signature of the op or function whose attributes or operands the cursor is in."""
-    document = document.seen_from(offset)
-    context = context_at(document.program.syntax, offset)
+def signature_help(document: Document, offset: int, shown: View | None = None) -> SignatureHelp | None:
+    """The signature of the op or function whose attributes or operands the cursor is in. `shown`: as it is shown."""
+    view = (shown or View(document, None)).seen_from(offset)
+    context = context_at(view.document.program.syntax, offset)
     if context.operation is None or context.function is None:
         return None
     operation = context.operation
     if operation.is_call:
-        return _of_call(document, context, operation)
-    return _of_op(document, context, operation, OPS[operation.callee]) if operation.callee in OPS else None
+        return _of_call(view, context, operation)
+    return _of_op(view, context, operation, OPS[operation.callee]) if operation.callee in OPS else None
 
 
 class _Label:
@@ -53,14 +54,14 @@ class _Label:
         self.text += closing
 
 
-def _of_op(document: Document, context: CursorContext, operation: PartialOperation, op: Op) -> SignatureHelp:
+def _of_op(view: View, context: CursorContext, operation: PartialOperation, op: Op) -> SignatureHelp:
     assert context.function is not None
     args, attrs = operation.args, operation.attrs
     whole = whole_operation(context.function, context.index)
     count = 1
     if whole is not None and whole.op == op.name:
         args, attrs, count = whole.args, whole.attrs, len(whole.results)
-    known = values_of(document, context.function.function.name, args)
+    known = values_of(view, context.function.function.name, args)
     signature, bindings = bindings_of(op, attrs, known)
     label = _Label(op.name)
     if op.attributes:
@@ -97,9 +98,9 @@ def _default(value: Constant | None) -> str:
     return "" if value is REQUIRED else " = none" if value is None else f" = {print_literal(value)}"
 
 
-def _of_call(document: Document, context: CursorContext, operation: PartialOperation) -> SignatureHelp | None:
+def _of_call(view: View, context: CursorContext, operation: PartialOperation) -> SignatureHelp | None:
     assert context.function is not None
-    callee = document.program.module.functions.get(operation.callee)
+    callee = view.document.program.module.functions.get(operation.callee)
     if callee is None:
         return None
     args = operation.args
@@ -107,11 +108,11 @@ def _of_call(document: Document, context: CursorContext, operation: PartialOpera
     whole = body[context.index] if 0 <= context.index < len(body) else None
     if isinstance(whole, Call) and whole.function == callee.name:
         args = whole.args
-    known = values_of(document, context.function.function.name, args)
+    known = values_of(view, context.function.function.name, args)
     sizes = _sizes(callee, known)
     label = _Label(f"@{callee.name}")
     label.add([f"%{p.name}: {_parameter(p.type, known, i, sizes)}" for i, p in enumerate(callee.params)], "(", ")")
-    own = document.program.analysis.states.get(callee.name)
+    own = view.document.program.analysis.states.get(callee.name)
     returned = callee.result_types or (tuple(map(type_of, own.returned)) if own is not None else ())
     label.text += f" -> {', '.join(show_parameter(t, sizes) for t in returned)}" if returned else ""
     index = len(operation.args)

@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, Arg, Literal, Shape, TensorType
+from distir.ops.attributes import check_word
 from distir.ops.core import op
 from distir.ops.elementwise import error_function
 from distir.ops.layout import Layout, Parts, elementwise
 from distir.ops.numeric import Array, np
 from distir.ops.precision import wide
-from distir.ops.unify import Reject
 
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
@@ -175,9 +174,7 @@ Gelu.torch("F.gelu({x}, approximate={approximate})", fresh=True)
 
 def check_approximation(name: str, approximate: str) -> None:
     """Raises Reject for an unknown approximation of Gelu."""
-    if approximate not in ("none", "tanh"):
-        message = f'`{name}` expected "none" or "tanh" as `approximate`, found "{approximate}"'
-        raise Reject(codes.BAD_VALUE, message, "approximate")
+    check_word(name, "approximate", approximate, ("none", "tanh"))
 
 
 @op("Tensor[t:float, s, d] -> Tensor[t, s, d]", flops=6)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from distir.diagnostics.codes import names as codes
+from distir.diagnostics.codes.types import BAD_VALUE
 from distir.diagnostics.spelling import nearest
 from distir.ir import (
     DTYPES,
@@ -104,6 +105,15 @@ KINDS: dict[str, tuple[str, Coercion]] = {
     "Constant": ("a number, a list of numbers, or a dense tensor", _constant),
 }
 """The kinds of attributes by the annotation of the parameter: a description for messages, and the conversion."""
+
+
+def check_word(op: str, attribute: str, found: str, known: Sequence[str]) -> None:
+    """Raises Reject for a word that is none of those that an attribute takes."""
+    if found not in known:
+        *others, last = [f'"{word}"' for word in known]
+        near = nearest(found, known)
+        message = f'`{op}` expected {", ".join(others)} or {last} as `{attribute}`, found "{found}"'
+        raise Reject(BAD_VALUE, message, attribute, help=f'did you mean "{near}"?' if near else None)
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import Dim, Shape, dims, types
+from distir.ops.attributes import check_word
 from distir.ops.core import op
 from distir.ops.host import Operand, known_ints
 from distir.ops.layout import Layout, Letters
@@ -62,8 +63,7 @@ def TensorScatter(
 
 @TensorScatter.checks
 def _(past_cache: Operand, update: Operand, write_indices: Operand | None = None, *, axis: int, mode: str) -> None:
-    if mode not in MODES:
-        raise Reject(codes.BAD_VALUE, f"`TensorScatter` expected `linear` or `circular`, found `{mode}`", "mode")
+    check_word("TensorScatter", "mode", mode, MODES)
     shapes = [o.shape for o in (past_cache, update) if o.shape is not None]
     if not shapes:
         return

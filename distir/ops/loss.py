@@ -13,6 +13,7 @@ from distir.diagnostics.codes import names as name_codes
 from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, Arg, DType, Literal, Part, Shape, TensorType, types
 from distir.ops.activation import as_stored, is_narrow, log_softmax, parted_softmax, softmax_of_pieces
+from distir.ops.attributes import check_word
 from distir.ops.core import op
 from distir.ops.layout import Layout, Letters, Parts, elementwise
 from distir.ops.numeric import Array, dense, np
@@ -514,9 +515,7 @@ def _met(a: Shape, b: Shape | None) -> Shape:
 
 
 def _reduced_shape(name: str, losses: Shape | None, reduction: str) -> Shape | None:
-    if reduction not in REDUCTIONS:
-        message = f'`{name}` expected "mean", "sum" or "none" as `reduction`, found "{reduction}"'
-        raise Reject(codes.BAD_VALUE, message, "reduction")
+    check_word(name, "reduction", reduction, REDUCTIONS)
     return losses if reduction == "none" else ()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, Dense, Dim, DimensionError, Literal, Shape, dims, types
+from distir.ops.attributes import check_word
 from distir.ops.core import op
 from distir.ops.host import Operand, distinct_axes, known_dims, known_ints, length
 from distir.ops.layout import Layout, elementwise, regrouping
@@ -366,9 +367,7 @@ def Pad(
 
 @Pad.shapes
 def _(data: Operand, pads: Operand, constant_value: Any = None, axes: Operand | None = None, *, mode: str) -> Any:
-    if mode not in ("constant", "reflect", "edge", "wrap"):
-        message = f'`Pad` expected "constant", "reflect", "edge" or "wrap", found "{mode}"'
-        raise Reject(codes.BAD_VALUE, message, "mode")
+    check_word("Pad", "mode", mode, ("constant", "reflect", "edge", "wrap"))
     if data.shape is None:
         return None
     rank = len(data.shape)

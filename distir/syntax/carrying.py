@@ -1,9 +1,9 @@
 """The text of a program that was made of another one, with the comments of the other's text.
 
 A comment goes with what it stands with: a function, a parameter, or a statement, which is known by the values that it
-defines. Functions that stay as they were keep their canonical text. A statement whose results are now called `%h_1` and
-`%h_2` in place of `%h`, or that is in another function, counts as left; where there are several, the first one has
-the comments. Comments on anything that is gone are dropped, and reported.
+defines. Functions of the text keep their order, and those that stay as they were their canonical text. A statement
+whose results are now called `%h_1` and `%h_2` in place of `%h`, or that is in another function, counts as left; where
+there are several, the first one has the comments. Comments on anything that is gone are dropped, and reported.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from distir.ir import DISCARD, Apply, Function, Module, Statement, results
@@ -76,12 +76,20 @@ def carried(module: Module, syntax: Syntax) -> Carried:
     counted = unwritten(module)
     texts = [
         _printed(f, notes[f.name], format_function(syntax, syntax.by_name[f.name]) if f.name in same else None, counted)
-        for f in module
+        for f in _in_order(module, syntax)
         if f.name not in counted
     ]
     text = "".join(f"{comment}\n" for comment in top) + "\n".join(texts)
     last = syntax.functions[-1].function.name if syntax.functions else ""
     return Carried(text + "".join(f"\n{c}\n" for c in notes[last].above[CLOSING]), tuple(left_out))
+
+
+def _in_order(module: Module, syntax: Syntax) -> Iterable[Function]:
+    """The functions, those that the text has in the order that they have there, unless that makes another the entry."""
+    place = {written.function.name: number for number, written in enumerate(syntax.functions)}
+    kept = iter(sorted((f for f in module if f.name in place), key=lambda f: place[f.name]))
+    ordered = Module([next(kept) if f.name in place else f for f in module])
+    return ordered if ordered.entry() == module.entry() else module
 
 
 def _around(syntax: Syntax) -> Iterator[_Noted]:
@@ -147,7 +155,7 @@ class _Places:
         for function in module:
             for name, index in self._there[function.name].items():
                 if name not in self._before.get(function.name, ()):
-                    for shorter in _without_numbers(name):
+                    for shorter in without_numbers(name):
                         self._new[shorter].append((function.name, index, name))
 
     def find(self, function: str, at: str | int) -> tuple[str, str | int] | None:
@@ -157,7 +165,7 @@ class _Places:
             if there is None:
                 return None
             names = [f"%{p.name}" for p in there.params]
-            wanted = [at] if not at.startswith("%") or at in names else [n for n in names if at in _without_numbers(n)]
+            wanted = [at] if not at.startswith("%") or at in names else [n for n in names if at in without_numbers(n)]
             return (function, wanted[0]) if wanted else None
         body = self._source.functions[function].body
         if not results(body[at]):
@@ -177,13 +185,13 @@ class _Places:
         for wanted in (function, None) if self._owners[name] == 1 else (function,):
             for where, index, full in self._new[name]:
                 if (wanted is None or where == wanted) and _alike(statement, self._module.functions[where].body[index]):
-                    rivals = {known[n] for n in _without_numbers(full) if n in known} - {known[name]}
+                    rivals = {known[n] for n in without_numbers(full) if n in known} - {known[name]}
                     if not any(_alike(statement, self._source.functions[function].body[rival]) for rival in rivals):
                         return where, index
         return None
 
 
-def _without_numbers(name: str) -> Iterator[str]:
+def without_numbers(name: str) -> Iterator[str]:
     """`h_1.2`, `h_1`, `h`."""
     yield name
     while (match := _NUMBERED.fullmatch(name)) is not None:

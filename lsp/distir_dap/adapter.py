@@ -21,8 +21,9 @@ from distir.ide.stepping.streams import Spot, stream_name
 from distir.ide.stepping.watches import StopWatch
 from distir.ir import Site
 from distir.simulate.algebra.clocks import Clock
-from distir_dap.connection import DebugClient, Json, RequestError
+from distir_dap.connection import DebugClient, Json, OutdatedError, RequestError
 from distir_dap.launching import LaunchedSession, launch, read_program
+from distir_dap.references import References
 from distir_dap.requested import objects, table, text, texts, whole
 
 CAPABILITIES = {
@@ -40,6 +41,7 @@ CAPABILITIES = {
     "supportsExceptionInfoRequest": True,
     "supportsDelayedStackTraceLoading": True,
     "supportsTerminateRequest": True,
+    "supportsCancelRequest": True,
     "supportsCompletionsRequest": False,
     "exceptionBreakpointFilters": [
         {
@@ -77,8 +79,8 @@ class Adapter:
         """By the kind of breakpoints: their numbers, and where they were placed."""
         self._filters: dict[int, str] = {}
         self._numbers = 0
-        self._frames: list[StackFrame] = []
-        self._opened: list[Callable[[], Sequence[ShownVariable]]] = []
+        self._frames: References[StackFrame] = References()
+        self._opened: References[Callable[[], Sequence[ShownVariable]]] = References()
         self._targets: list[tuple[Spot, Clock]] = []
         self._known_inspector: Inspector | None = None
         self._known_breakpoints: Breakpoints | None = None
@@ -95,12 +97,15 @@ class Adapter:
         if handler is None:
             self.connection.failure(request, f"`{request['command']}` is not supported")
             return
+        if self.connection.is_cancelled(request):
+            self.connection.failure(request, "cancelled", is_shown=False)
+            return
         try:
             handler(request, table(request.get("arguments")))
         except (RequestError, ConsoleError) as error:
-            self.connection.failure(request, str(error))
+            self.connection.failure(request, str(error), is_shown=not isinstance(error, OutdatedError))
         except PausedError:
-            self.connection.failure(request, "interrupted")
+            self.connection.failure(request, "interrupted", is_shown=False)
         except ModuleNotFoundError as missing:
             self.connection.failure(request, f"this needs the Python package `{missing.name}`, which is not there")
         except Exception as error:  # of ours: the session outlives it
@@ -144,7 +149,7 @@ class Adapter:
         self.connection.event("terminated")
 
     def on_cancel(self, request: Json, given: Json) -> None:
-        """Nothing to do: the request was interrupted already."""
+        """Nothing to do: the request is passed over, or was interrupted already."""
         self.connection.response(request)
 
     # breakpoints
@@ -288,9 +293,10 @@ class Adapter:
     def on_variables(self, request: Json, given: Json) -> None:
         """The variables of a scope, or of a value."""
         reference = whole(given, "variablesReference")
-        if not 1 <= reference <= len(self._opened):
-            raise RequestError("that is of an earlier stop")
-        items = self._opened[reference - 1]()
+        opened = self._opened.get(reference)
+        if opened is None:
+            raise OutdatedError("that is of an earlier stop")
+        items = opened()
         first, count = whole(given, "start", 0), whole(given, "count", 0)
         chosen = items[first : first + count] if count else items[first:]
         self.connection.response(request, {"variables": [*map(self._variable, chosen)]})
@@ -415,7 +421,8 @@ class Adapter:
 
     def _forget(self) -> None:
         """Forget the variables of the last stop."""
-        self._frames, self._opened = [], []
+        self._frames.forget()
+        self._opened.forget()
 
     def _number(self) -> int:
         self._numbers += 1
@@ -452,8 +459,7 @@ class Adapter:
         return place
 
     def _frame(self, frame: StackFrame) -> dict[str, Any]:
-        self._frames.append(frame)
-        shown: dict[str, Any] = {"id": len(self._frames), "name": frame.name, "column": 0}
+        shown: dict[str, Any] = {"id": self._frames.add(frame), "name": frame.name, "column": 0}
         shown |= self._place(frame.site, source=True)
         if frame.spot is None:
             shown["presentationHint"] = "label"
@@ -462,15 +468,13 @@ class Adapter:
         return shown
 
     def _known_frame(self, number: int) -> StackFrame:
-        if not 1 <= number <= len(self._frames):
-            raise RequestError("that frame is of an earlier stop")
-        return self._frames[number - 1]
+        frame = self._frames.get(number)
+        if frame is None:
+            raise OutdatedError("that frame is of an earlier stop")
+        return frame
 
     def _reference(self, items: Callable[[], Sequence[ShownVariable]] | None) -> int:
-        if items is None:
-            return 0
-        self._opened.append(items)
-        return len(self._opened)
+        return 0 if items is None else self._opened.add(items)
 
     def _variable(self, shown: ShownVariable) -> dict[str, Any]:
         found: dict[str, Any] = {"name": shown.name, "value": shown.text}

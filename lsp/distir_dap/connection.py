@@ -17,12 +17,16 @@ from distir_lsp.incoming import AT_ONCE, Frames
 
 Json = Mapping[str, Any]
 
-URGENT = frozenset({"pause", "disconnect", "terminate", "cancel"})
-"""Requests that interrupt what is being searched for."""
+URGENT = frozenset({"pause", "disconnect", "terminate"})
+"""Requests that interrupt what is being searched for, whatever it is."""
 
 
 class RequestError(Exception):
     """A request that cannot be answered: `str` of it is shown to the user."""
+
+
+class OutdatedError(RequestError):
+    """A request whose answer nobody needs any more, as the program has gone on: no message to the user."""
 
 
 class DebugClient:
@@ -46,6 +50,10 @@ class DebugClient:
         """Whether a request waits that is to interrupt what is being done."""
         return False
 
+    def is_cancelled(self, request: Json) -> bool:
+        """Whether the client has cancelled a request."""
+        return False
+
     def event(self, name: str, body: Json | None = None) -> None:
         """Tell the client of something."""
         self._send({"type": "event", "event": name} | ({} if body is None else {"body": body}))
@@ -54,9 +62,9 @@ class DebugClient:
         """Answer a request."""
         self._send(self._answer(request, True) | ({} if body is None else {"body": body}))
 
-    def failure(self, request: Json, message: str) -> None:
-        """Answer a request that cannot be done, with words for the user."""
-        error = {"id": 1, "format": message.replace("{", "(").replace("}", ")"), "showUser": True}
+    def failure(self, request: Json, message: str, *, is_shown: bool = True) -> None:
+        """Answer a request that cannot be done, with words for the user; `is_shown`: in a message."""
+        error = {"id": 1, "format": message.replace("{", "(").replace("}", ")"), "showUser": is_shown}
         self._send(self._answer(request, False) | {"message": message, "body": {"error": error}})
 
     def _answer(self, request: Json, success: bool) -> dict[str, Any]:
@@ -83,21 +91,28 @@ class Connection(DebugClient):
         self._read, self._output = read, output
         self._requests: queue.Queue[Json | None] = queue.Queue()
         self._urgent = 0
+        self._cancelled: set[object] = set()
+        self._current: int | None = None
         self._lock = threading.Lock()
         threading.Thread(target=self._listen, name="distir-dap-input", daemon=True).start()
 
     def next(self) -> Json | None:
         """The next request; None when the client has gone away."""
         request = self._requests.get()
-        if request is not None and request.get("command") in URGENT:
-            with self._lock:
+        with self._lock:
+            self._current = None if request is None else request["seq"]
+            if request is not None and request.get("command") in URGENT:
                 self._urgent -= 1
         return request
 
     @property
     def interrupted(self) -> bool:
         """Whether a request waits that is to interrupt what is being done."""
-        return self._urgent > 0
+        return self._urgent > 0 or self._current in self._cancelled
+
+    def is_cancelled(self, request: Json) -> bool:
+        """Whether the client has cancelled a request."""
+        return request["seq"] in self._cancelled
 
     def _write(self, message: Json) -> None:
         body = json.dumps(message, ensure_ascii=False).encode()
@@ -130,7 +145,9 @@ class Connection(DebugClient):
         found = cast("dict[str, Any]", message)
         if not isinstance(found.get("seq"), int) or not isinstance(found.get("command"), str):
             return
-        if found["command"] in URGENT:
-            with self._lock:
+        with self._lock:
+            if found["command"] in URGENT:
                 self._urgent += 1
+            elif found["command"] == "cancel" and isinstance(found.get("arguments"), dict):
+                self._cancelled.add(found["arguments"].get("requestId"))
         self._requests.put(found)

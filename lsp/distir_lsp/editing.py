@@ -16,6 +16,7 @@ from distir.ide.edits import Edit
 from distir_lsp.navigation import place
 from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
+from distir_lsp.reading import view_of
 from distir_lsp.server import DistirServer
 
 KINDS = {
@@ -28,6 +29,9 @@ KINDS = {
     CompletionKind.KEYWORD: types.CompletionItemKind.Keyword,
     CompletionKind.TEMPLATE: types.CompletionItemKind.Snippet,
 }
+
+TRIGGERS = ["%", "@", "[", "(", ":"]
+"""After these completion opens. Not after `=`: who types on begins a list that the next letter would only close."""
 
 SNIPPET = 2
 """The format of texts with places to fill in."""
@@ -50,13 +54,13 @@ def register(server: DistirServer) -> None:
 def _register_completion(server: DistirServer) -> None:
     @server.feature(
         types.TEXT_DOCUMENT_COMPLETION,
-        types.CompletionOptions(trigger_characters=["%", "@", "[", "(", "=", ":"], resolve_provider=True),
+        types.CompletionOptions(trigger_characters=TRIGGERS, resolve_provider=True),
     )
     def complete(params: types.CompletionParams) -> Raw | None:
         document, offset = place(server, params)
         if document is None:
             return None
-        found = completion.completions(document, offset)
+        found = completion.completions(document, offset, view_of(server, params.text_document.uri))
         positions = server.positions(params.text_document.uri)
         where, with_snippets = _range(positions, found.word), _takes_snippets(server)
         offered = [c for c in found.items if with_snippets or c.kind is not CompletionKind.TEMPLATE]
@@ -76,7 +80,8 @@ def _register_completion(server: DistirServer) -> None:
     )
     def signature(params: types.SignatureHelpParams) -> types.SignatureHelp | None:
         document, offset = place(server, params)
-        found = None if document is None else signature_help.signature_help(document, offset)
+        view = view_of(server, params.text_document.uri)
+        found = None if document is None else signature_help.signature_help(document, offset, view)
         if found is None:
             return None
         parameters = [types.ParameterInformation(found.label[p.start : p.end]) for p in found.parameters]

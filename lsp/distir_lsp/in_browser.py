@@ -100,6 +100,7 @@ async def _session(texts: Sequence[str]) -> None:
         context: dict[str, object] = {"diagnostics": [], "triggerKind": 2}
         await ask("textDocument/codeAction", shown | {"context": context})
         tell("textDocument/didClose", document)
+    tell("$/cancelRequest", {"id": 0})
     await ask("shutdown", None)
 
 

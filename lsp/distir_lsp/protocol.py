@@ -166,13 +166,22 @@ class Protocol(LanguageServerProtocol):
 
     def _send_handler_result(self, future: Any, *, msg_id: str | int) -> None:
         self._reads.pop(msg_id, None)
+        missing = None if future.cancelled() else future.exception()
         if msg_id in self._overtaken:
             self._overtaken.remove(msg_id)
-            self._request_futures.pop(msg_id, None)
-            code = types.LSPErrorCodes.ContentModified
-            self._send_response(msg_id, error=types.ResponseError(code, "the text has changed: ask again"))
+            self._ask_again(msg_id, "the text has changed: ask again")
+        elif isinstance(missing, ModuleNotFoundError):  # who analyses the document fetches it, or says that it lacks
+            self._ask_again(msg_id, f"the Python package `{missing.name}` is not there yet: ask again")
         else:
             super()._send_handler_result(future, msg_id=msg_id)
+
+    def _ask_again(self, msg_id: str | int, why: str) -> None:
+        self._request_futures.pop(msg_id, None)
+        self._send_response(msg_id, error=types.ResponseError(types.LSPErrorCodes.ContentModified, why))
+
+    def _handle_cancel_notification(self, msg_id: str | int) -> None:
+        if msg_id in self._request_futures:  # else it has been answered meanwhile, which is nothing to log
+            super()._handle_cancel_notification(msg_id)
 
     def _handlers(self, method: str, params: Any) -> Steps:
         features = cast("dict[str, Any]", self.fm.features)  # pyright: ignore[reportUnknownMemberType]

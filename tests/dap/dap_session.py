@@ -111,14 +111,24 @@ class DebugClient:
 
     def answer(self, number):
         """The body of the answer to a request. Raises Refused with what the user is shown."""
+        message = self._response(number)
+        if not message["success"]:
+            raise Refused(message["message"])
+        return message.get("body", {})
+
+    def failure(self, number):
+        """The answer to a request that fails."""
+        message = self._response(number)
+        assert not message["success"]
+        return message
+
+    def _response(self, number):
         while True:
             message = self.take()
             if message["type"] == "event":
                 self.events.append(message)
             elif message["request_seq"] == number:
-                if not message["success"]:
-                    raise Refused(message["message"])
-                return message.get("body", {})
+                return message
 
     def ask(self, command, **arguments):
         return self.answer(self.send(command, **arguments))

@@ -204,6 +204,33 @@ def test_a_program_that_cannot_be_stepped_through_is_refused_with_the_reason(cli
     assert "\n" not in str(refused.value)
 
 
+def test_what_an_earlier_stop_showed_is_no_other_value_and_no_message(client):
+    """With fast keys an editor asks for variables of a stop after the next step."""
+    client.start(PIPELINE)
+    client.move("next")
+    frame = client.frames(1)[0]
+    before = client.ask("scopes", frameId=frame["id"])["scopes"][0]["variablesReference"]
+    client.move("next")
+    now = client.frames(1)[0]
+    assert now["id"] != frame["id"]
+    assert before not in [scope["variablesReference"] for scope in client.ask("scopes", frameId=now["id"])["scopes"]]
+    for command, asked in (("scopes", {"frameId": frame["id"]}), ("variables", {"variablesReference": before})):
+        failure = client.failure(client.send(command, **asked))
+        assert "earlier stop" in failure["message"]
+        assert not failure["body"]["error"]["showUser"]
+
+
+def test_requests_that_are_cancelled_are_not_answered(client):
+    client.start(PIPELINE)
+    number = client.send("stackTrace", threadId=1)
+    client.send("cancel", requestId=client.sent + 2)  # of the next one, which is not read yet
+    cancelled = client.send("stackTrace", threadId=1)
+    assert client.answer(number)["stackFrames"]
+    failure = client.failure(cancelled)
+    assert (failure["message"], failure["body"]["error"]["showUser"]) == ("cancelled", False)
+    assert client.move("next")["reason"] == "step"
+
+
 def test_requests_that_make_no_sense_are_refused_and_the_session_goes_on(client):
     client.ask("initialize", adapterID="distir")
     for command in ("threads", "next", "stackTrace"):

@@ -60,7 +60,7 @@ def test_what_is_done_each_time_has_hovers_and_the_time_of_all_times():
     (row,) = (line for line in lines if "Transpose" in line)
     assert "%t⟦: f32[4,8]@1⟧" in row
     assert row.endswith("⟦+4.01us in 4⟧")
-    assert any(line.startswith("  }⟦+12.0us @0s⟧") for line in lines)
+    assert any(line.startswith("  }⟦+12.0us @0.00us⟧") for line in lines)
 
 
 def said(words, number=0, text=TEXT):
@@ -82,7 +82,7 @@ def test_hover_tells_of_each_call_and_of_all():
 def test_hints_stand_at_the_call():
     shown = drawn(TEXT, hints(viewed(TEXT), Span(0, len(TEXT)), Hints()))
     line = next(line for line in shown.splitlines() if "times" in line)
-    assert "+8.01us @0s" in line
+    assert "+8.01us @0.000us" in line
 
 
 def test_a_name_in_a_range_is_found_and_not_renamed():

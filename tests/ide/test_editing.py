@@ -15,6 +15,7 @@ from distir.diagnostics import Severity
 from distir.ide.completion import completions, documentation
 from distir.ide.edits import Edit
 from distir.ide.formatting import format_document, format_on_type, format_range
+from distir.ide.instances import View
 from distir.ide.rename import RenameError, prepare, rename
 from distir.ide.signature_help import signature_help
 from distir.ir import Apply, Call, Part, Site, results
@@ -174,6 +175,28 @@ def test_ops_and_functions_follow_the_results():
     assert set(OPS) <= set(found)
     assert "MatMulInteger" in found or "Det" in found  # ONNX's own, too
     assert offered("%y: D1, _ = Ge<|>") == found
+
+
+def test_ops_of_the_program_come_first_and_products_before_tuples():
+    ops = [label for label in offered("%y = Ma<|>") if not label.startswith("@")]
+    assert {*ops[:4]} == {"Cast", "Gemm", "Relu", "Tanh"}
+    assert ops.index("Mul") < ops.index("MatMul") < ops.index("MakeTuple") < ops.index("ReluGrad")
+
+
+def test_types_of_values_are_those_of_the_call_that_is_shown():
+    text = (
+        "func @f(%x, %w) {\n  %y = MatMul(%x, %w)\n  %z = Relu(%y)\n  return %z\n}\n\n"
+        "func @main(%x: Tensor[Float32, (4, 8), 1], %w: Tensor[Float32, (8, 8), 1]) {\n"
+        "  %y = @f(%x, %w)\n  return %y\n}\n"
+    )
+    document = opened(text)
+    broken = text.replace("%z = Relu(%y)", "%z = Gemm(%x, ")
+    latest, offset = opened(broken), broken.index("Gemm(%x, ") + len("Gemm(%x, ")
+    found = {i.label: i.detail for i in completions(latest, offset, View(latest, document)).items}
+    assert found["%w"] == "Tensor[Float32, (8, 8), 1]"
+    assert found["%y"] == "Tensor[Float32, (4, 8), 1], does not fit `Gemm`"
+    assert "(a: Tensor[Float32, (4, 8), 1]," not in signature_help(latest, offset).label
+    assert "(a: Tensor[Float32, (4, 8), 1]," in signature_help(latest, offset, View(latest, document)).label
 
 
 def test_types_are_offered_where_types_stand():

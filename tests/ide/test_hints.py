@@ -211,8 +211,9 @@ def test_hints_of_an_edited_text_stay_where_its_statements_are_and_are_marked():
     old = drawn(edited, all_hints(View(after, before))).splitlines()
     fresh = drawn(PIPELINE, all_hints(View(before, before))).splitlines()
     at = next(i for i, line in enumerate(old) if "%new" in line)
-    marked = [re.sub(r"⟦(: |wait )?\+?(?=[^⟧@]*@\d+[.\d]*[mun]?s⟧|[\d.]+[mun]?s⟧)", r"⟦\1~", line) for line in fresh]
-    assert [line.replace(": ~", ": ") for line in old[:at] + old[at + 1 :]] == marked
+    marked = [re.sub(r"⟦(wait (?=[\d.]+[mun]?s⟧)|\+(?=[^⟧@]*@))", lambda m: f"⟦{m[1][:-1]}~", line) for line in fresh]
+    assert [line.replace(":~", ": ") for line in old[:at] + old[at + 1 :]] == marked
+    assert any(":~" in line for line in old)
     assert old[at] == "  %new⟦: f32[100,100]@1⟧ = Relu(%x_1)"
     assert not after.is_simulated, "asking must not simulate"
 
@@ -233,7 +234,37 @@ def test_after_a_syntax_error_no_figure_looks_live():
             assert "*stale, simulated 3 edits ago: the program has errors (line 19, " in told(view, hint)
     # what the function says by itself is not the call's, and so not of an earlier version
     assert any(h.label == " f32[100,100]@2" for h in old if h.function == "main")
-    assert all(h.label.startswith(": ~") for h in old if h.kind == "type" and h.function == "dense")
+    assert all(h.label.startswith(":~") for h in old if h.kind == "type" and h.function == "dense")
+
+
+def test_the_mark_of_an_earlier_version_moves_no_hint():
+    """Each keystroke would push what stands on the right of a hint there and back."""
+    text = PIPELINE.replace("  return %p_1", "  %s = Shape(%p_1)\n  return %s, %p_1") + LATE.replace("@main", "@other")
+    before = opened(text)
+    live = {(*where(h), h.part): h.label for h in all_hints(View(before, before))}
+    after = before.edited(f"// a comment\n{text}".replace("return %a", "return  %a"), 1)
+    old = all_hints(View(after, before))
+    assert any("~" in h.label for h in old)
+    for hint in old:
+        assert len(hint.label) == len(live[*where(hint), hint.part])
+
+
+def test_starts_of_a_function_have_one_unit_and_one_number_of_digits(training):
+    for view in (training, viewed(PIPELINE), viewed(LATE)):
+        by_function = {}
+        for hint in all_hints(view):
+            if hint.kind == "time" and "@+" not in hint.label:
+                by_function.setdefault(hint.function, []).append(hint.label.partition("@")[2])
+        assert by_function
+        for starts in by_function.values():
+            assert len({re.sub(r"\d", "0", start.lstrip("0123456789")) for start in starts}) == 1
+
+
+def test_nothing_is_said_of_a_type_that_is_not_known():
+    text = "func @main(%x: D1, %y: Tensor[Float32, (2,), 1]) {\n  %z = Relu(%x)\n  %v = Relu(%y)\n  return %z, %v\n}\n"
+    view = viewed(text)
+    assert [hint.label for hint in all_hints(view) if hint.kind == "type"] == [": f32[2]@1"]
+    assert not [hint for hint in all_hints(view) if "?" in hint.label]
 
 
 LATE = """func @late(%x: Tensor[Float32, (64, 64), 1]) {

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from editing_samples import SETUP, opened
 
+from distir.ide.actions.transforms import transformed
 from distir.ide.call_choice import numbers_on
 from distir.ide.document import open_document
 from distir.ide.going import goal
@@ -14,6 +15,7 @@ from distir.ide.instances import View
 from distir.ide.line_times import line_changes, line_times, statement_times
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+ONE = "func @main(%x: Tensor[Float32, (8192, 1024), 1]) {\n  BODY\n}\n"
 PIPELINE = (EXAMPLES / "mlp_pipeline.dir").read_text()
 SWAPPED = (EXAMPLES / "mlp_pipeline_swapped.dir").read_text()
 
@@ -27,7 +29,7 @@ def test_the_lines_of_the_entry_function_add_up_to_the_devices_busy_time(name):
     document = opened((EXAMPLES / f"{name}.dir").read_text())
     entry = statement_times(document.simulation)[document.entry.name]
     busy = sum(use.busy_s for use in document.simulation.devices.values())
-    assert sum(entry.values()) == pytest.approx(busy)
+    assert sum(taken.device_s for taken in entry.values()) == pytest.approx(busy)
 
 
 def test_a_function_that_is_called_often_counts_as_often():
@@ -35,8 +37,8 @@ def test_a_function_that_is_called_often_counts_as_often():
     times = statement_times(document.simulation)
     calls = [i for i, s in enumerate(document.entry.body) if getattr(s, "function", None) == "dense"]
     assert len(calls) > 1
-    inside = sum(times["dense"].values())
-    assert inside == pytest.approx(sum(times[document.entry.name][i] for i in calls))
+    inside = sum(taken.device_s for taken in times["dense"].values())
+    assert inside == pytest.approx(sum(times[document.entry.name][i].device_s for i in calls))
 
 
 def test_lines_have_shares_and_the_critical_path():
@@ -69,7 +71,42 @@ def test_of_two_versions_only_the_lines_that_differ_have_a_change():
 
 
 def test_statements_that_only_move_do_not_differ():
-    assert line_changes(opened(SWAPPED), starts(SWAPPED), opened(PIPELINE)).line == ()
+    assert line_changes(opened(SWAPPED), starts(SWAPPED), opened(PIPELINE)).line == []
+
+
+def test_a_line_that_is_shared_among_devices_is_faster_on_each_though_not_in_sum():
+    before = opened((EXAMPLES / "mlp_sequential.dir").read_text())
+    text = transformed(before, "mlp", ["dp=2"]).text
+    found = line_changes(opened(text), starts(text), before)
+    lines = text.split("\n")
+    rows = {
+        lines[line].split(" = ")[0].strip(): (each, change, together)
+        for line, each, change, together in zip(
+            found.line, found.each_s, found.change_s, found.device_change_s, strict=True
+        )
+    }
+    for name in ("%dp", "%dA", "%dp_1", "%dp_2"):
+        each, change, together = rows[name]
+        assert change == pytest.approx(-each, rel=0.5)
+        assert 0 < together < 0.2 * each
+    assert {name for name, (_, change, _) in rows.items() if change is None} == {
+        "%dw1_sum_1, %dw1_sum_2",
+        "%dw2_sum_1, %dw2_sum_2",
+    }
+    assert set(found.devices) == {2}
+    assert None not in line_changes(before, starts(before.text), opened(text)).change_s  # nothing is gone
+
+
+def test_parts_of_one_device_are_compared_together():
+    """Two halves take together what the whole did: neither is faster."""
+    whole = opened(ONE.replace("BODY", "%y = Relu(%x)\n  return %y"))
+    halves = ONE.replace(
+        "BODY", "%x_1, %x_2 = Split[num_outputs = 2](%x)\n  %y_1 = Relu(%x_1)\n  %y_2 = Relu(%x_2)\n  return %y_1, %y_2"
+    )
+    found = line_changes(opened(halves), starts(halves), whole)
+    (first, second) = (found.change_s[i] for i, line in enumerate(found.line) if "Relu" in halves.split("\n")[line])
+    assert first == second
+    assert 0 < first < 0.2 * found.each_s[-1]  # each has its launch
 
 
 def walked(document, kind):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from distir.config import Hints
-from distir.cost import load, show_seconds
+from distir.cost import load, show_seconds, time_scale
 from distir.diagnostics import Span
 from distir.ide.document import Setup, open_document
 from distir.ide.hints import hints
@@ -72,7 +72,8 @@ def test_hints_and_hovers_of_a_rank_say_the_whole_programs_times_for_the_machine
     said = [hint.label for hint in hints(view, Span(0, len(text)), Hints()) if hint.kind == "time"]
     entry = whole.entry
     timeline = View(whole, whole)
-    wanted = {f"@{show_seconds(m.start)}" for i in range(len(entry.body)) if (m := timeline.moment(entry, i))}
+    starts = [m.start for i in range(len(entry.body)) if (m := timeline.moment(entry, i))]
+    wanted = {f"@{time_scale(starts).show(start)}" for start in starts}
     entry_text = text.index("func @mlpPP")
     shown = [h.label for h in hints(view, Span(entry_text, len(text)), Hints()) if h.kind == "time"]
     assert shown

@@ -13,7 +13,7 @@ import asyncio, builtins, json
 import distir_lsp.server
 from distir_lsp.in_browser import rehearse, serve
 
-URI, TEXT = "file:///playground/p.dir", {text!r}
+URI, TEXT, START = "file:///playground/p.dir", {text!r}, {{"line": 1, "character": 0}}
 
 async def main():
     heard, come = [], asyncio.Event()
@@ -38,9 +38,17 @@ async def main():
     await until(lambda m: m.get("id") == 1)
     say("initialized", {{}})
     say("textDocument/didOpen", {{"textDocument": {{"uri": URI, "languageId": "distir", "version": 1, "text": TEXT}}}})
+    early = ("inlayHint", "semanticTokens/full", "codeLens", "documentSymbol")
+    for number, kind in enumerate(early, 100):
+        about = {{"textDocument": {{"uri": URI}}, "range": {{"start": START, "end": START}}}}
+        say(f"textDocument/{{kind}}", about, id=number)
     await until(lambda m: m.get("method") in ("textDocument/publishDiagnostics", "window/showMessage"))
+    answers = [await until(lambda m: m.get("id") == 100 + number) for number in range(len(early))]
+    errors = [m["error"]["code"] for m in answers if "error" in m]
+    logged = [m for m in heard if m.get("method") == "window/logMessage"]
     say("distir/status", {{"textDocument": {{"uri": URI}}}}, id=2)
     found = await until(lambda m: m.get("id") == 2)
+    say("$/cancelRequest", {{"id": 2}})
     messages = [m["params"]["message"] for m in heard if m.get("method") == "window/showMessage"]
     say("distir/run", {{"textDocument": {{"uri": URI}}}}, id=3)
     ran = (await until(lambda m: m.get("id") == 3))["result"]
@@ -56,6 +64,7 @@ async def main():
     stepped += await step(15, "disconnect")
     stepped += await step(16, "launch", program="vscode-vfs://other/q.dir")
     print(json.dumps([found.get("result", {{}}).get("latency_s"), messages, asked, ran, stepped]))
+    print(json.dumps([errors, logged]))
 
 missing = asyncio.run(rehearse([TEXT.replace("@f", "@g")]))
 print(json.dumps(missing))
@@ -80,11 +89,12 @@ def session(text, fetched=False):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "ancel" not in done.stderr, "what is cancelled after its answer is nothing to log"
     return [line for line in done.stdout.splitlines() if line.startswith("[")]
 
 
 def test_a_session_without_threads_and_without_numpy():
-    missing, answer, _ = map(json.loads, session(PLAIN))
+    missing, answer, *_ = map(json.loads, session(PLAIN))
     latency, messages, asked, ran, _ = answer
     assert latency > 0
     assert messages == []
@@ -99,7 +109,7 @@ def test_after_the_rehearsal_messages_make_nothing_new():
 
 
 def test_a_debug_session_takes_turns_with_the_editor():
-    _, (*_, stepped), _ = map(json.loads, session(PLAIN))
+    _, (*_, stepped), *_ = map(json.loads, session(PLAIN))
     by_name = {
         message.get("event") or message["command"]: message for message in stepped if message.get("success", True)
     }
@@ -112,12 +122,15 @@ def test_a_debug_session_takes_turns_with_the_editor():
 
 
 def test_a_program_that_needs_numpy_is_said_to():
-    _, answer, _ = session(HOST)
+    _, answer, early, _ = session(HOST)
     assert "needs the Python package `numpy`" in answer
+    errors, logged = json.loads(early)
+    assert set(errors) == {-32801}, "requests that come before that is known are to be asked again, and are no bugs"
+    assert logged == []
 
 
 def test_what_can_be_fetched_is_fetched_when_it_is_needed():
-    _, answer, _ = session(HOST, fetched=True)
+    _, answer, *_ = session(HOST, fetched=True)
     latency, messages, asked, ran, _ = json.loads(answer)
     assert (latency is not None, messages, asked) == (True, [], ["numpy"])
     assert [(output["name"], output["shape"]) for output in ran["outputs"]] == [("x", [8, 4 * 2])]

@@ -282,7 +282,7 @@ def test_hints_are_as_long_as_the_client_says(tmp_path):
     text = PIPELINE.replace(": D1", "").replace(": D2", "")
 
     async def scenario():
-        given = (({}, ": 2×f32[100,100]@1"), ({"length": 22}, ": 2×f32[…]@1"), ({"columns": 1}, "+7.09us @0s"))
+        given = (({}, ": 2×f32[100,100]@1"), ({"length": 22}, ": 2×f32[…]@1"), ({"columns": 1}, "+7.09us @0.00us"))
         for options, label in given:
             async with session(options={"hints": options}) as client:
                 uri = open_text(client, tmp_path / "p.dir", text)

@@ -50,9 +50,19 @@ def after(*steps, text=PROGRAM):
     found = carried(made, program.syntax)
     again = parse(found.text, spelling=program.syntax.spelling)
     assert again.diagnostics == ()
-    assert again.module == parse(print_module(made), spelling=program.syntax.spelling).module
+    assert again.module.functions == parse(print_module(made), spelling=program.syntax.spelling).module.functions
+    assert again.module.entry() == made.entry()
     assert sorted([*comments(found.text), *(" ".join(c.split()) for _, c in found.left_out)]) == comments(text)
     return found.text, found.left_out
+
+
+def test_functions_that_stay_keep_their_order():
+    """Callers may stand above what they call; and what becomes of a program is no other entry."""
+    head, main = PROGRAM.split("// In front of @layer.")[0], PROGRAM[PROGRAM.index("func @main") :]
+    text, _ = after("dp=2", text=f"{head}{main}{PROGRAM[len(head) : -len(main)]}")
+    assert text.index("func @main(") < text.index("func @layer(")
+    text, _ = after("dp=2", text=PROGRAM.replace("@main", "@other"))
+    assert text.index("func @layer(") < text.index("func @other(")
 
 
 def test_a_transform_leaves_comments_with_their_statements_parameters_and_functions():

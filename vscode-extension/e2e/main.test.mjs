@@ -97,7 +97,6 @@ inWindow("a program shows types, times, lenses, hover, and a colour for each dev
     await window.command("Preferences: Color Theme");
     await window.pick(theme, { typed: true });
     await coloured(window, "%wb", colours[2]);
-    if (theme === "Light Modern") await window.picture("light");
   }
   // The other tests have the theme that the settings name now.
   await until("the theme in the settings", () => readFileSync(join(bench.data, "User/settings.json"), "utf8").includes('"Default Dark Modern"'));
@@ -158,7 +157,6 @@ inWindow("an edit changes the latency at once; the file on disk and git's HEAD a
   const told = await window.message("against HEAD");
   assert.match(await told.textContent(), /1\.0\dx slower, 12\.9ms → 1\d\.\dms/);
   await window.page.waitForSelector(".diff-editor, .monaco-diff-editor");
-  await window.picture("compare");
   await told.locator(".monaco-button", { hasText: "Timelines" }).click();
   const comparison = window.webview("#comparison");
   await comparison.filter({ hasText: /^mlp\.HEAD\.dir: 12\.9ms → 1\d\.\d+ms, 1\.0\dx slower/ }).waitFor();
@@ -298,6 +296,15 @@ inWindow("a program in Markdown has colours, and words around it have not", "not
   const words = all.flat().filter(([text]) => text.startsWith("func is a word"));
   assert.equal(words.length, 2, "one before, one after");
   for (const [, colour] of words) assert.equal(colour, of("~~~"));
+});
+
+inWindow("the Extensions view shows the README with its pictures", "mlp.dir", async (window) => {
+  await window.page.keyboard.press("Control+Shift+X");
+  await window.page.locator(".extension-list-item", { hasText: "DistIR" }).first().click();
+  const pictures = window.page.frameLocator("iframe.webview.ready").frameLocator("#active-frame").locator("img");
+  await pictures.first().waitFor();
+  const widths = await pictures.evaluateAll((all) => Promise.all(all.map((img) => img.decode().then(() => img.naturalWidth, () => 0))));
+  assert.ok(widths.length >= 2 && widths.every((width) => width > 100), widths.join());
 });
 
 inWindow("the walkthrough opens, and what its steps offer works", "mlp.dir", async (window) => {
@@ -494,7 +501,6 @@ inWindow("a search runs in the background; a configuration opens as a program", 
   await window.webview("tbody tr").first().waitFor();
   assert.equal(await window.webview("tbody tr").count(), 6);
   assert.ok((await window.webview("circle").count()) > 3);
-  await window.picture("search");
   await window.webview("tbody button", { hasText: "4/1/1" }).first().click();
   await window.message("dtp=4,1,1");
 });
@@ -505,7 +511,6 @@ inWindow("the program of a rank opens beside, and its lines lead back", "mlp.dir
   await window.pick("Rank 2");
   await window.page.waitForSelector('.tab:has-text("mlp.rank2.dir")');
   await window.until(() => document.querySelectorAll(".detected-link").length > 3);
-  await window.picture("rank");
 });
 
 inWindow("a server that is killed comes back by itself", "mlp.dir", async (window) => {

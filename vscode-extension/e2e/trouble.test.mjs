@@ -84,7 +84,6 @@ test("no server, one that is too old, one that always crashes: each is told once
     await context.test("none", async () => {
       const window = await openIn(bench, join(bench.workspace, "none"), "mlp.dir");
       const told = await window.message("The DistIR server is not installed in");
-      await window.picture("install");
       await told.locator(".monaco-button", { hasText: "Install Server" }).click();
       // Colours need no server.
       await window.until(() => new Set([...document.querySelectorAll(".view-line span span")].map((span) => span.className)).size > 3);

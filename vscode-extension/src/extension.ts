@@ -50,8 +50,9 @@ export function compose(extension: vscode.ExtensionContext, host: Host): Api {
   const log = vscode.window.createOutputChannel("DistIR", { log: true });
   let status: LanguageStatus | undefined;
   const made = (server = new Server(host.source, extension.globalState, log, middleware(() => status?.refresh())));
-  status = new LanguageStatus(made);
-  const context: Context = { extension, server: made, programs: new Programs(), previews: new Previews(() => made.running), log };
+  const programs = new Programs();
+  status = new LanguageStatus(made, () => programs.shown);
+  const context: Context = { extension, server: made, programs, previews: new Previews(() => made.running), log };
   const timelines = new Timelines(context);
   const ranks = new RankView(context);
   const lines = new LineTimesView(made);
@@ -60,7 +61,7 @@ export function compose(extension: vscode.ExtensionContext, host: Host): Api {
     log,
     made,
     status,
-    context.programs,
+    programs,
     context.previews,
     timelines,
     ranks,

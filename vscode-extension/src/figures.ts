@@ -10,10 +10,12 @@ export function bytes(value: number): string {
   return scaled(value, [["PB", 1e15], ["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3], ["B", 1]]);
 }
 
-/** How one program compares with another in time: `1.94x faster`, `1.20x slower`, `as fast as before`. */
+/** How one program compares with another in time: `1.94x faster`, `1.20x slower`, `+0.4 %` of time, `as fast as before`. */
 export function gain(speedup: number | null): string {
   if (speedup === null) return "takes no time";
   if (Math.abs(speedup - 1) < 5e-4) return "as fast as before";
+  const change = 1 / speedup - 1;
+  if (Math.abs(change) < 0.01) return `${change > 0 ? "+" : "-"}${(100 * Math.abs(change)).toFixed(1)} %`;
   return speedup > 1 ? `${factor(speedup)}x faster` : `${factor(1 / speedup)}x slower`;
 }
 

@@ -24,6 +24,14 @@ export function changed(change: number | null, taken: number, without: "new" | "
   return `${change > 0 ? "+" : "-"}${seconds(Math.abs(change))}${share}`;
 }
 
+/** The time of a line on all of its devices together: `2 devices, together 132us (+4.5 %)`. */
+export function onDevices(devices: number, together: number, change: number | null): string {
+  if (devices < 2) return `${devices} device`;
+  const before = together - (change ?? together);
+  const share = before > 0 && change !== null && change !== 0 ? ` (${change > 0 ? "+" : "-"}${percent(Math.abs(change) / before)})` : "";
+  return `${devices} devices, together ${seconds(together)}${share}`;
+}
+
 function percent(share: number): string {
   return `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 }

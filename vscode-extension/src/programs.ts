@@ -42,6 +42,12 @@ export class Programs implements vscode.Disposable {
     return undefined;
   }
 
+  /** The program in the active editor, or of the view that has the keyboard; undefined where another text is edited. */
+  get shown(): vscode.TextDocument | undefined {
+    const active = vscode.window.activeTextEditor;
+    return active !== undefined ? written(active.document) ?? active.document : this.last?.isClosed === false ? this.last : undefined;
+  }
+
   dispose(): void {
     this.watching.dispose();
   }

@@ -41,8 +41,11 @@ export interface LineTimes {
 export interface LineChanges {
   latency_s: number;
   line: number[];
+  devices: number[];
+  each_s: number[];
   device_s: number[];
   change_s: (number | null)[];
+  device_change_s: (number | null)[];
 }
 
 export interface DiffTimes {

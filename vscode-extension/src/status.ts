@@ -23,7 +23,11 @@ export class LanguageStatus implements vscode.Disposable {
   /** Told what the server says of the document in the active editor, whenever that is something new. */
   readonly onDidHear = this.said.event;
 
-  constructor(private readonly server: Server) {
+  /** `shown`: the program in the active editor, or of the view that has the keyboard. */
+  constructor(
+    private readonly server: Server,
+    private readonly shown: () => vscode.TextDocument | undefined,
+  ) {
     this.program.name = "DistIR program";
     this.process.name = "DistIR server";
     this.bar.name = "DistIR latency and memory";
@@ -53,7 +57,7 @@ export class LanguageStatus implements vscode.Disposable {
   }
 
   private async ask(): Promise<void> {
-    const document = vscode.window.activeTextEditor?.document;
+    const document = this.shown();
     const client = this.server.running;
     if (document?.languageId !== "distir" || client === undefined) {
       this.bar.hide();

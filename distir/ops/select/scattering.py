@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from distir.diagnostics.codes import types as codes
 from distir.ir import DTYPES, Arg, Dense, Literal, Shape, types
+from distir.ops.attributes import check_word
 from distir.ops.core import op
 from distir.ops.host import Operand
 from distir.ops.layout import Layout, Letters, Parts
@@ -179,9 +180,7 @@ def _scattered(data: Array, places: tuple[Array, ...], updates: Array, reduction
 
 
 def _check_reduction(name: str, reduction: str) -> None:
-    if reduction not in ("none", "add", "mul", "max", "min"):
-        message = f'`{name}` expected "none", "add", "mul", "max" or "min", found "{reduction}"'
-        raise Reject(codes.BAD_VALUE, message, "reduction")
+    check_word(name, "reduction", reduction, ("none", "add", "mul", "max", "min"))
 
 
 def _check_updates(expected: Shape, found: Shape) -> None:

@@ -286,13 +286,15 @@ element("share").onclick = async () => {
 
 const programs = (await (await fetch("examples.json")).json()) as { name: string; text: string }[];
 examples.replaceChildren(...programs.map(({ name }) => new Option(name)));
-const shared = await fromFragment(location.hash).catch(() => {
-  say("the address holds a program that is cut off or damaged", true);
+let unread: unknown;
+const shared = await fromFragment(location.hash).catch((error: unknown) => {
+  unread = error;
   return undefined;
 });
 const first = shared ?? programs[0]!;
 if (shared !== undefined) examples.selectedIndex = -1;
 const model = open(first.name, first.text);
+if (unread !== undefined) failed(unread);
 const analysed = server.heardOf(DIAGNOSTICS);
 new MonacoLspClient(server.transport as never);
 try {

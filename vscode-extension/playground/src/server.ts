@@ -20,8 +20,8 @@ class Server {
   readonly ready: Promise<number>;
   private readonly worker = new Worker(new URL("server/worker.js", document.baseURI));
   private readonly asked = new Map<string, { resolve(result: unknown): void; reject(error: Error): void }>();
-  /** The methods of the editor's requests that are not answered yet. */
-  private readonly methods = new Map<Message["id"], string>();
+  /** The editor's requests that are not answered yet. */
+  private readonly requests = new Map<Message["id"], Message>();
   private readonly heard = new Map<string, ((params: never) => void)[]>();
   private readonly early: Message[] = [];
   private listener: ((message: Message) => void) | undefined;
@@ -31,7 +31,7 @@ class Server {
     this.transport = {
       state: { value: { state: "open" }, onChange: () => ({ dispose: () => undefined }) },
       send: (message) => {
-        if (message.id !== undefined && message.method !== undefined) this.methods.set(message.id, message.method);
+        if (message.id !== undefined && message.method !== undefined) this.requests.set(message.id, message);
         return Promise.resolve(this.worker.postMessage(message));
       },
       setListener: (listener) => {
@@ -88,16 +88,17 @@ class Server {
 
   /**
    * The editor asks again after each edit. It has no error for an answer that an edit came before, and reports any: for
-   * tokens it says `busy`, which leaves those that are shown; elsewhere nothing is the answer.
+   * tokens it says `busy`, which leaves those that are shown; what was to be resolved stays as it is; elsewhere nothing
+   * is the answer.
    */
   private asTheEditorKnowsIt(message: Message): void {
-    const method = this.methods.get(message.id) ?? "";
-    this.methods.delete(message.id);
+    const { method = "", params } = this.requests.get(message.id) ?? {};
+    this.requests.delete(message.id);
     if (message.error?.code !== CONTENT_MODIFIED) return;
     if (method.startsWith("textDocument/semanticTokens/")) message.error.message = "busy";
     else {
       delete message.error;
-      message.result = null;
+      message.result = method.endsWith("/resolve") ? params : null;
     }
   }
 }

@@ -8,22 +8,41 @@ export interface Shared {
 
 export async function toFragment({ name, text, hardware }: Shared): Promise<string> {
   const packed = await transformed(new TextEncoder().encode(text), new CompressionStream("deflate-raw"));
-  const program = btoa(Array.from(packed, (byte) => String.fromCharCode(byte)).join(""));
+  const program = btoa(Array.from(packed ?? [], (byte) => String.fromCharCode(byte)).join(""));
   const fields = new URLSearchParams({ name, program: program.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "") });
   if (hardware !== undefined) fields.set("hardware", hardware);
   return `#${fields}`;
 }
 
-/** Undefined where the fragment names no program. Throws for one that is cut off or damaged. */
+/** Longer programs are not opened from an address: a short one may hold any number of equal characters. */
+export const MOST_BYTES = 20_000_000;
+
+/** Undefined where the fragment names no program. Throws, with words for the user, for one that is damaged or too long. */
 export async function fromFragment(fragment: string): Promise<Shared | undefined> {
   const fields = new URLSearchParams(fragment.replace(/^#/, ""));
   const program = fields.get("program");
   if (program === null) return undefined;
-  const packed = Uint8Array.from(atob(program.replaceAll("-", "+").replaceAll("_", "/")), (char) => char.charCodeAt(0));
-  const text = new TextDecoder("utf-8", { fatal: true }).decode(await transformed(packed, new DecompressionStream("deflate-raw")));
+  let text: string | undefined;
+  try {
+    const packed = Uint8Array.from(atob(program.replaceAll("-", "+").replaceAll("_", "/")), (char) => char.charCodeAt(0));
+    const bytes = await transformed(packed, new DecompressionStream("deflate-raw"), MOST_BYTES);
+    text = bytes && new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new Error("the program in the address is cut off or damaged: this is another one");
+  }
+  if (text === undefined) throw new Error(`the program in the address has more than ${MOST_BYTES / 1e6} MB: this is another one`);
   return { name: fields.get("name") ?? "shared.dir", text, hardware: fields.get("hardware") ?? undefined };
 }
 
-async function transformed(data: Uint8Array<ArrayBuffer>, through: CompressionStream | DecompressionStream): Promise<Uint8Array<ArrayBuffer>> {
-  return new Uint8Array(await new Response(new Blob([data]).stream().pipeThrough(through)).arrayBuffer());
+/** Undefined where there would be more bytes than `most`. */
+async function transformed(data: Uint8Array<ArrayBuffer>, through: CompressionStream | DecompressionStream, most = Infinity): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const parts: Uint8Array<ArrayBuffer>[] = [];
+  let count = 0;
+  for (const reader = new Blob([data]).stream().pipeThrough(through).getReader(); ; ) {
+    const { done, value } = await reader.read();
+    if (done) return new Uint8Array(await new Blob(parts).arrayBuffer());
+    count += value.length;
+    if (count > most) return void reader.cancel();
+    parts.push(value as Uint8Array<ArrayBuffer>);
+  }
 }

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { deflateRawSync } from "node:zlib";
 import { launch, missing, numpy, opened, served } from "./browser.mjs";
 
 const PATIENCE = { timeout: 120_000 };
@@ -25,6 +26,7 @@ const says = (pattern, at = page) => at.waitForFunction((source) => new RegExp(s
 /** Waits for a text in the lines that are seen, hints included. */
 const showing = (pattern, at = page) =>
   at.waitForFunction((source) => new RegExp(source).test(document.querySelector("#editor .view-lines").innerText.replaceAll("\u00a0", " ")), pattern.source, WATCHED);
+const packed = (text) => deflateRawSync(text).toString("base64").replaceAll("+", "-").replaceAll("/", "_");
 const choose = async (name) => {
   await page.locator("#examples").selectOption(name);
   await page.frameLocator("#timeline").locator("h1", { hasText: name.replace(/\.dir$/, "") }).waitFor(PATIENCE); // simulated
@@ -114,26 +116,52 @@ test("the address of a shared program opens it, with its machine", options, asyn
   await says(/on dgx-h100/, second);
   await showing(/pipeline/, second);
   await second.close();
-  const { page: third } = await opened(context, `${server.address}#program=bm90aGluZw`);
-  await says(/cut off or damaged|on dgx-a100/, third);
-  await third.close();
+});
+
+test("an address with a program that is damaged, or far too long, says so, and goes on saying it", options, async () => {
+  const huge = packed("// ".padEnd(30e6));
+  assert.ok(huge.length < 100_000);
+  for (const [program, words] of [["bm90aGluZw", /cut off or damaged/], [huge, /more than 20 MB/]]) {
+    const { page: other, problems: found } = await opened(context, `${server.address}#program=${encodeURIComponent(program)}`);
+    await says(words, other);
+    await showing(/\+\S+s @/, other); // what is shown in its place is simulated
+    await other.waitForTimeout(500); // news of it
+    assert.match(await other.evaluate(() => document.getElementById("status").value), words);
+    assert.deepEqual(found, []);
+    await other.close();
+  }
+});
+
+test("the pages run nothing but their own files", options, async () => {
+  for (const frame of [page.mainFrame(), page.frame({ url: /timeline\.html$/ })]) {
+    const refused = await frame.evaluate(async () => {
+      const found = [];
+      document.addEventListener("securitypolicyviolation", ({ effectiveDirective }) => found.push(effectiveDirective));
+      const script = document.createElement("script");
+      script.textContent = "document.title = 'owned'";
+      const image = new Image();
+      image.src = "https://example.org/x.png";
+      document.body.append(script, image);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      for (const each of [script, image]) each.remove();
+      return [...found.sort(), document.title];
+    });
+    assert.deepEqual(refused.slice(0, -1), ["img-src", "script-src-elem"]);
+    assert.notEqual(refused.at(-1), "owned");
+  }
+  problems.splice(0); // what was refused is said in the console
 });
 
 /** The address of a program, as a shared one has. */
-const addressed = async (name, text) => {
-  const packed = await page.evaluate(async (program) => {
-    const bytes = new Uint8Array(await new Response(new Blob([program]).stream().pipeThrough(new CompressionStream("deflate-raw"))).arrayBuffer());
-    return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_");
-  }, text);
-  return `${server.address}#program=${encodeURIComponent(packed)}&name=${name}`;
-};
+const addressed = async (name, text) => `${server.address}#program=${encodeURIComponent(packed(text))}&name=${name}`;
 
 const SMALL = "func @f(%x: Tensor[Float32, (8, 4), 1] {batch = 0}, %w: Tensor[Float32, (4, 4), 1]) {\n  %s = Shape(%x)\n  %n = Gather(%s, [0])\n  %y = MatMul(%x, %w)\n  return %y, %n\n}\n";
 
 test("a program that needs numpy is analysed with it, or it is said that it lacks", options, async () => {
-  const { page: other } = await opened(context, await addressed("shape.dir", SMALL));
+  const { page: other, problems: found } = await opened(context, await addressed("shape.dir", SMALL));
   if (numpy) await says(/on dgx-a100/, other);
   else await says(/needs the Python package `numpy`/, other);
+  assert.deepEqual(found, []);
   await other.close();
 });
 

@@ -24,27 +24,25 @@ const LEAVE_OUT = "(leave out)";
 
 /**
  * Let the user fill in fields, until what they are for is done. `go` labels the item that does it, `submit` does it with
- * the values by name. What is refused is said in the form, which stays. Undefined where the user leaves. `chosenFirst`:
- * fields that have a value are listed first, with their options, where the list is longer than the window.
+ * the values by name. What is refused is said in the form, which stays. Undefined where the user leaves. `inOrder` puts
+ * those fields first that are looked for, where the list is longer than the window.
  */
 export async function form<T>(
   title: string,
   go: (fields: readonly Field[]) => string,
   fields: readonly Field[],
   submit: (values: Record<string, string>) => Promise<T>,
-  chosenFirst = false,
+  inOrder: (shown: readonly Field[]) => readonly Field[] = (shown) => shown,
 ): Promise<T | undefined> {
   let wrong = "";
   const isChosen = (name: string): boolean => fields.some((field) => field.name === name && isSet(field.value));
   const isAskedFor = ({ partOf }: Field): boolean => partOf === undefined || isChosen(partOf);
   for (;;) {
-    const shown = fields.filter(isAskedFor);
-    const isFirst = (field: Field): boolean => chosenFirst && isChosen(field.partOf ?? field.name);
     const items: Item[] = [
       { label: `$(play) ${go(fields)}`, act: "go", alwaysShow: true },
       ...said(wrong),
       { label: "", kind: vscode.QuickPickItemKind.Separator, act: "nothing" },
-      ...[...shown.filter(isFirst), ...shown.filter((field) => !isFirst(field))].map((field) => ({ label: field.label, description: field.value, detail: field.detail, act: field })),
+      ...inOrder(fields.filter(isAskedFor)).map((field) => ({ label: field.label, description: field.value, detail: field.detail, act: field })),
     ];
     const picked = await choose(title, items, wrong !== "");
     if (picked === undefined) return undefined;

@@ -37,6 +37,20 @@ export function wordsOf(fields: readonly Pick<StepField, "name" | "value">[]): s
   return words;
 }
 
+/** The steps that most people look for. */
+const USUAL = ["dp", "tp", "pp"];
+
+/** Fields as they are listed: first steps that are chosen, with their options, then the usual ones, then the others. */
+export function listed<F extends Pick<StepField, "name" | "value" | "partOf">>(fields: readonly F[]): F[] {
+  const chosen = new Set(fields.filter(({ value }) => isSet(value)).map(({ name }) => name));
+  const rank = ({ name, partOf }: F): number => {
+    if (chosen.has(partOf ?? name)) return -1;
+    const usual = USUAL.indexOf(name);
+    return usual < 0 ? USUAL.length : usual;
+  };
+  return fields.map((field, at) => ({ field, at })).sort((a, b) => rank(a.field) - rank(b.field) || a.at - b.at).map(({ field }) => field);
+}
+
 /** Whether a value says yes to its field. */
 export function isSet(value: string): boolean {
   return value !== "" && value !== NO;

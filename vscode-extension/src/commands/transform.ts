@@ -7,7 +7,7 @@ import { bytes, gain, plain, seconds } from "../figures";
 import { columnOf, nameOf, nameWith } from "../programs";
 import { type Asked, type Comparison, Refused, type Step, type Transformed, ask } from "../requests";
 import { form } from "./form";
-import { fieldsOf, wordsOf } from "./steps";
+import { fieldsOf, listed, wordsOf } from "./steps";
 
 const REPLACE = "Replace";
 const SAVE = "Save as New";
@@ -46,7 +46,7 @@ export class Transforms implements vscode.Disposable {
       if (words.length === 0) throw new Refused("choose a step below first");
       await this.context.extension.workspaceState.update(key, values); // as last time for this program
       return this.preview(document, server, words);
-    }, true);
+    }, listed);
   }
 
   /** Show what steps make of a program as a diff, and offer to write it. */

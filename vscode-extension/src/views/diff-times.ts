@@ -1,8 +1,9 @@
-// Two versions of a program in the diff editor: behind each line, on both sides, how its time differs from the other's.
+// Two versions of a program in the diff editor: behind each line, on both sides, how its time on a device differs from the
+// other's; the sum over devices is in the hover.
 
 import * as vscode from "vscode";
 
-import { changed } from "../heat";
+import { changed, onDevices } from "../heat";
 import { type DiffTimes, type LineChanges, ask } from "../requests";
 import type { Server } from "../server/server";
 
@@ -55,11 +56,12 @@ export class DiffTimesView implements vscode.Disposable {
   private mark(editor: vscode.TextEditor, changes: LineChanges | undefined, side: "new" | "gone"): void {
     const marks: Record<"slower" | "faster", vscode.DecorationOptions[]> = { slower: [], faster: [] };
     changes?.line.forEach((line, index) => {
-      const [change, taken] = [changes.change_s[index] ?? null, changes.device_s[index] ?? 0];
+      const [change, taken] = [changes.change_s[index] ?? null, changes.each_s[index] ?? 0];
       if (line >= editor.document.lineCount || (side === "gone" && change !== null)) return;
       const isSlower = side === "new" && (change === null || change > 0);
       const end = editor.document.lineAt(line).range.end;
-      marks[isSlower ? "slower" : "faster"].push({ range: new vscode.Range(end, end), renderOptions: { after: { contentText: changed(change, taken, side) } } });
+      const hoverMessage = onDevices(changes.devices[index] ?? 0, changes.device_s[index] ?? 0, changes.device_change_s[index] ?? null);
+      marks[isSlower ? "slower" : "faster"].push({ range: new vscode.Range(end, end), hoverMessage, renderOptions: { after: { contentText: changed(change, taken, side) } } });
     });
     editor.setDecorations(this.slower, marks.slower);
     editor.setDecorations(this.faster, marks.faster);

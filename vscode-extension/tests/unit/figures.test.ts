@@ -12,9 +12,11 @@ test("seconds and bytes read as everywhere in DistIR", () => {
   for (const [value, text] of Object.entries(BYTES)) assert.equal(bytes(Number(value)), text);
 });
 
-test("a gain says faster or slower", () => {
+test("a gain says faster or slower, and what is little in parts of the time", () => {
   assert.equal(gain(1.943), "1.94x faster");
   assert.equal(gain(0.5), "2.00x slower");
+  assert.equal(gain(1 / 1.004), "+0.4 %");
+  assert.equal(gain(1.005), "-0.5 %");
   assert.equal(gain(1.0001), "as fast as before");
   assert.equal(gain(null), "takes no time");
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { inWords, options, progressIn, wordsOf as searchWords } from "../../src/commands/options";
-import { fieldsOf, wordsOf } from "../../src/commands/steps";
+import { fieldsOf, listed, wordsOf } from "../../src/commands/steps";
 import { unmarked, wrapped } from "../../src/figures";
 import type { Step } from "../../src/requests";
 
@@ -42,6 +42,14 @@ test("what is refused is said in lines that can be read, without marks", () => {
   assert.ok(lines.length === 3 && lines.every((line) => line.length <= 60 && !line.includes("`")), lines.join("|"));
   assert.equal(lines.join(" "), text.replaceAll("`", "'"));
   assert.deepEqual(wrapped(""), []);
+});
+
+test("a form lists what is chosen first, with its options, then the usual strategies", () => {
+  const names = (fields: ReturnType<typeof fieldsOf>) => listed(fields).map(({ name }) => name);
+  const fields = fieldsOf(STEPS);
+  assert.deepEqual(names(fields).slice(0, 2), ["dp", "pp"]);
+  for (const field of fields) if (["grad", "pp"].includes(field.name)) field.value = field.name === "pp" ? "2" : "yes";
+  assert.deepEqual(names(fields).slice(0, 6), ["grad", "grad optimizer", "pp", "pp microbatches", "pp schedule", "dp"]);
 });
 
 test("a search's words leave out what is empty, and numbers are checked as they are typed", () => {

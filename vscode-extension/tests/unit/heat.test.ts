@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LEVELS, changed, levelled } from "../../src/heat";
+import { LEVELS, changed, levelled, onDevices } from "../../src/heat";
 import type { Status } from "../../src/requests";
 import { inBar } from "../../src/standing";
 
@@ -20,6 +20,12 @@ test("a change has its sign and its part; what only one version has is new or go
   assert.equal(changed(5e-3, 5e-3, "new"), "+5.00ms");
   assert.equal(changed(null, 12.4e-6, "new"), "new 12.4us");
   assert.equal(changed(null, 12.4e-6, "gone"), "gone 12.4us");
+});
+
+test("the sum over devices has its change, too", () => {
+  assert.equal(onDevices(2, 132.43e-6, 7e-6), "2 devices, together 132us (+5.6 %)");
+  assert.equal(onDevices(4, 2e-3, null), "4 devices, together 2.00ms");
+  assert.equal(onDevices(1, 1e-3, 1e-4), "1 device");
 });
 
 test("the status bar says latency, hardware, and whether the program fits", () => {

@@ -21,11 +21,14 @@ test("pictures that the README and the walkthrough name are there", () => {
   for (const match of readme.matchAll(/!\[(.*?)\]/g)) assert.ok((match[1] as string).length > 10, "a picture needs a description");
 });
 
-test("each picture, of the project's README too, is taken by a test", () => {
+test("each picture, of the walkthrough and the project's README too, is taken by a test", () => {
   const taken = ["main", "trouble"].flatMap((name) => [...read(`e2e/${name}.test.mjs`).matchAll(/\.picture\("(\w+)"\)/g)].map((match) => `${match[1]}.png`));
   const shown = [...readme.matchAll(/\]\(images\/([^)]+\.png)\)/g), ...read("../README.md").matchAll(/\]\(vscode-extension\/images\/([^)]+)\)/g)];
-  assert.ok(shown.length > 8);
-  for (const [, file] of shown) assert.ok(taken.includes(file as string), file);
+  const steps = contributes.walkthroughs[0].steps as { media: Record<string, string> }[];
+  const files = [...shown.map(([, file]) => file), ...steps.flatMap(({ media }) => media.image?.replace("images/", "") ?? [])] as string[];
+  assert.ok(files.length > 5);
+  for (const file of files) assert.ok(taken.includes(file), file);
+  for (const file of taken) assert.ok(files.includes(file), `nobody shows ${file}`);
   for (const file of taken) assert.ok(read(`images/${file}`).length > 0, file);
 });
 
@@ -66,10 +69,14 @@ test("scripts that the documentation names are there; all tests run the package 
   for (const name of ["package", "test:workbench"]) assert.match(read("test.sh"), new RegExp(`npm run --silent ${name}\\b`));
 });
 
-test("the package builds what it holds", () => {
+test("the package builds what it holds; its README, which the editor shows by itself, has its pictures in it", () => {
   rmSync("dist", { recursive: true, force: true });
   execFileSync("npm", ["run", "--silent", "package"], { stdio: ["ignore", "ignore", "inherit"] });
   assert.ok(existsSync("dist/extension.js") && existsSync("dist/timeline.js"));
+  const text = read("dist/README.md");
+  const links = [...text.matchAll(/\]\(([^)\s]{1,40})/g)].map(([, link]) => link as string);
+  assert.ok(links.length > 0 && links.every((link) => /^(data:image\/png;base64,|https:|#)/.test(link)), links.join(" "));
+  assert.ok(links.filter((link) => link.startsWith("data:")).length <= 3);
 });
 
 test("lock files name no registry's host", () => {

@@ -59,6 +59,7 @@ export interface App {
   toggleTable(): void;
   toggleHosts(): void;
   toggleTotals(): void;
+  toggleKeys(): void;
   toggleEqual(): void;
   /** Open or close a device: show slices and memory, or low bars alone; without one that of the selected lane. */
   toggleDevice(row?: Row): void;
@@ -90,6 +91,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
     table: button("Table", "What is in view as a table (t)", toggleTable),
     totals: button("Totals", "What takes how much time, in all or in the selected stretch (s)", toggleTotals),
     equal: button("Equal as one", "Equal devices as one lane (g)", toggleEqual),
+    keys: button("?", "Keys, and what colours mean (?)", toggleKeys, "Keys"),
     hosts: button("Hosts", "Lanes of what hosts issue (h)", toggleHosts),
   };
   for (const toggle of Object.values(controls)) toggle.setAttribute("aria-pressed", "false");
@@ -104,6 +106,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
     controls.table,
     controls.equal,
     controls.hosts,
+    controls.keys,
   );
 
   function redraw(): void {
@@ -492,6 +495,13 @@ export function makeApp(root: HTMLElement, host: Host): App {
     redraw();
   }
 
+  /** Show what keys do, and in narrow windows what colours mean. */
+  function toggleKeys(): void {
+    shell.keys.hidden = !shell.keys.hidden;
+    shell.legend.classList.toggle("asked", !shell.keys.hidden);
+    controls.keys.setAttribute("aria-pressed", String(!shell.keys.hidden));
+  }
+
   function toggleHosts(): void {
     if (scene === null || controls.hosts.hidden) return;
     scene.hosts = !scene.hosts;
@@ -540,7 +550,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
   tellSelection(false);
   return {
     shell, viewport, scene: () => scene, receive, redraw, zoom, move, fit, zoomToSelection, select, open, along, across,
-    next, toggleCritical, toggleTable, toggleHosts, toggleTotals, toggleEqual, toggleDevice, colour, selectRange,
+    next, toggleCritical, toggleTable, toggleHosts, toggleTotals, toggleKeys, toggleEqual, toggleDevice, colour, selectRange,
     selectSlice, rangeOfSelection, find,
   };
 }

@@ -23,7 +23,7 @@ const MOST_OPS = 12;
 const GREY = -1;
 
 const PHASES = Object.entries(HUES);
-const COMMUNICATION = 6;
+export const COMMUNICATION = 6;
 
 /** What says most of a program at first sight. */
 export function bestColouring(model: Model): ColouredBy {

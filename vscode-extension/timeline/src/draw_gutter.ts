@@ -61,9 +61,10 @@ function drawName(pen: Pen, scene: Scene, row: Row): void {
   pen.fillText(`busy ${share}`, NAME, middle + 14);
   if (row.stripTop === null) return;
   pen.fillStyle = !device.fits ? theme.over : theme.faint;
-  const overhead = device.overhead > 0 ? `+ ${bytes(device.overhead)} ` : "";
-  pen.fillText(`peak ${bytes(device.peak)}`, 12, row.stripTop + 7);
-  if (row.strip >= 28) pen.fillText(`${overhead}of ${bytes(device.capacity)}`, 12, row.stripTop + 20);
+  const overhead = device.overhead > 0 ? [`+${bytes(device.overhead)} overhead`] : [];
+  const lines = [`peak ${bytes(device.peak)}`, ...overhead, `of ${bytes(device.capacity)}`];
+  const first = row.stripTop + 7;
+  lines.slice(0, Math.max(1, Math.floor((row.strip - 2) / 13))).forEach((line, i) => pen.fillText(line, 12, first + 13 * i));
   pen.fillStyle = theme.line;
   pen.fillRect(GUTTER - 9, row.stripTop, 5, row.strip);
   const part = Math.min(1, device.capacity > 0 ? device.peak / device.capacity : 0) * row.strip;
@@ -79,10 +80,12 @@ function nameOf({ stream, device, devices, lane }: Row): string {
   return `${devices.length}× ${device}${dense ? "–" : " … "}${devices.at(-1)}`;
 }
 
-/** As much of a text as has room, in pixels. */
-export function shortened(pen: Pen, text: string, room: number): string {
-  if (pen.measureText(text).width <= room) return text;
+/** As much of a text as has room, in pixels, without its middle: names that begin alike differ at their ends. */
+export function shortened(pen: Pick<Pen, "measureText">, text: string, room: number): string {
+  const fits = (shown: string): boolean => pen.measureText(shown).width <= room;
+  if (fits(text)) return text;
   let length = text.length - 1;
-  while (length > 1 && pen.measureText(`${text.slice(0, length)}…`).width > room) length -= 1;
-  return `${text.slice(0, length)}…`;
+  const without = (): string => `${text.slice(0, Math.ceil(length / 2))}…${text.slice(text.length - Math.floor(length / 2))}`;
+  while (length > 1 && !fits(without())) length -= 1;
+  return without();
 }

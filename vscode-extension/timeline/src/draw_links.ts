@@ -11,6 +11,8 @@ const PER_COLUMN = 3;
 /** So many messages a column of pixels, and less, are drawn in full strength. */
 const CLEAR = 0.1;
 const FAINTEST = 0.08;
+/** Steps of the critical path are never fainter: they are what a picture of the whole is looked at for. */
+const PLAIN = 0.6;
 
 /** Messages: from the lane that they begin at to those where they end; without a root, between all. */
 export function drawLinks(pen: Pen, scene: Scene): void {
@@ -92,7 +94,7 @@ export function drawCriticalSteps(pen: Pen, scene: Scene): void {
     pen.moveTo(at, a.top + (b.top > a.top ? a.bars : 0));
     pen.lineTo(at, b.top + (b.top > a.top ? 0 : b.bars));
   }
-  pen.globalAlpha = Math.max(FAINTEST, Math.min(1, (CLEAR * width) / count));
+  pen.globalAlpha = Math.max(PLAIN, Math.min(1, (CLEAR * width) / count));
   pen.stroke();
   pen.globalAlpha = 1;
 }

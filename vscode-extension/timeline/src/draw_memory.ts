@@ -6,15 +6,15 @@ import type { Model } from "./model";
 import type { Curve } from "./protocol";
 import type { Scene } from "./scene";
 import { pixel, type Rgb, Strip } from "./strip";
-import { HUES, type Theme } from "./theme";
+import { type Theme } from "./theme";
 import { bytes } from "./words";
 
 const areas = new Map<number, Strip>(); // by their heights
 
-/** What is in a memory, lowest in the strip first, with the palette's colours: those of the phases that make it. */
+/** What is in a memory, lowest in the strip first, with the palette's colours: none that a phase has. */
 export const PARTS: readonly (readonly [string, number])[] = [
-  ["weights", HUES.weight], ["buffers", 9], ["optimizer state", HUES.optimizer], ["caches", 5], ["inputs", 7],
-  ["gradients", HUES.backward], ["activations", HUES.forward], ["temporary", -1],
+  ["weights", 15], ["buffers", 9], ["optimizer state", 4], ["caches", 5], ["inputs", 7],
+  ["gradients", 13], ["activations", 8], ["temporary", -1],
 ];
 
 const layers = new WeakMap<Curve, Float64Array[]>();

@@ -219,6 +219,7 @@ function listenToKeys(app: App): void {
     r: () => app.rangeOfSelection(),
     s: () => app.toggleTotals(),
     "/": () => search.focus(),
+    "?": () => app.toggleKeys(),
     Escape: () => {
       app.select(null);
       app.selectRange(null);

@@ -14,7 +14,7 @@ const BARS = 26;
 const STRIP = 36;
 const LEAST_BARS = 6;
 /** Heights grow to so many times those where there is room. */
-const MOST_GROWTH = 3;
+const MOST_GROWTH = 8;
 
 /**
  * A lane's place: its slices from `sliceTop`, bars at `top`, those of the other program at `otherTop`. The last lane of

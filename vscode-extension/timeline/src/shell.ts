@@ -22,6 +22,7 @@ export interface Shell {
   option: HTMLElement;
   tip: HTMLElement;
   details: HTMLElement;
+  keys: HTMLElement;
   table: HTMLElement;
   live: HTMLElement;
 }
@@ -42,6 +43,7 @@ const KEYS: [string, string][] = [
   ["h", "hosts"],
   ["/", "search"],
   ["t", "table"],
+  ["?", "keys"],
 ];
 
 /** Build the page within an element. */
@@ -78,7 +80,7 @@ export function buildShell(root: HTMLElement): Shell {
   const details = element("div", { id: "details" });
   const table = element("section", { id: "table", "aria-label": "Table", hidden: "", tabindex: "-1" });
   const live = element("div", { id: "live", "aria-live": "polite", class: "hidden-text" });
-  const keys = element("p", { id: "keys" });
+  const keys = element("p", { id: "keys", hidden: "" });
   for (const [key, what] of KEYS) keys.append(element("kbd", {}, key), ` ${what}  `);
   root.replaceChildren(
     element("header", {}, title, summary, comparison, state, legend, element("div", { id: "tools" }, finder, colours, controls)),
@@ -89,7 +91,7 @@ export function buildShell(root: HTMLElement): Shell {
     live,
   );
   return {
-    title, summary, state, comparison, controls, colours, legend, totals, search, hits, main, chart, canvas, option, tip, details, table, live,
+    title, summary, state, comparison, controls, colours, legend, totals, search, hits, main, chart, canvas, option, tip, details, keys, table, live,
   };
 }
 

@@ -54,7 +54,7 @@ export function kindOf(body: HTMLElement): Kind {
   if (body.classList.contains("vscode-dark")) return "dark";
   if (body.classList.contains("vscode-light")) return "light";
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  if (matchMedia("(prefers-contrast: more)").matches) return dark ? "highContrastDark" : "highContrastLight";
+  if (["(prefers-contrast: more)", "(forced-colors: active)"].some((query) => matchMedia(query).matches)) return dark ? "highContrastDark" : "highContrastLight";
   return dark ? "dark" : "light";
 }
 
@@ -95,7 +95,7 @@ export function readTheme(): Theme {
 export function onThemeChange(changed: () => void): void {
   new MutationObserver(changed).observe(document.body, { attributes: true, attributeFilter: ["class", "data-vscode-theme-id"] });
   new MutationObserver(changed).observe(document.documentElement, { attributes: true, attributeFilter: ["style"] });
-  for (const query of ["(prefers-color-scheme: dark)", "(prefers-contrast: more)"]) {
+  for (const query of ["(prefers-color-scheme: dark)", "(prefers-contrast: more)", "(forced-colors: active)"]) {
     matchMedia(query).addEventListener("change", changed);
   }
 }

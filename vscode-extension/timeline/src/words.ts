@@ -42,8 +42,13 @@ export function deviceFacts(model: Model, devices: readonly number[]): string[] 
   return [
     devices.length === 1 ? `device ${devices[0]}` : `${deviceNames(devices)}: equal, shown as one`,
     `busy ${percent(share)}, ${duration(found.busy)}`,
-    `peak memory ${bytes(found.peak)} of ${bytes(found.capacity)}`,
+    `peak memory ${peakOf(found).join(" ")}`,
   ];
+}
+
+/** The most memory that a device needs, of how much it has; and what its process holds beside: `+ 1.45GB overhead`. */
+export function peakOf({ peak, overhead, capacity }: { peak: number; overhead: number; capacity: number }): string[] {
+  return [`${bytes(peak)} of ${bytes(capacity)}`, ...(overhead > 0 ? [`+ ${bytes(overhead)} overhead`] : [])];
 }
 
 // As hover says it.

@@ -5,8 +5,8 @@ import { test } from "node:test";
 import { load } from "./load.mjs";
 import { calling, inColumns, random, replicas, schedule, small, streaming, training } from "./samples.mjs";
 
-const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, summary, waiting, topOf, upTo, slicesOf, levelsOf, nameOf, colouring, colouringsOf, bestColouring, Mix, equalDevices, totals, expanded, partsAt } =
-  await load("model", "viewport", "layout", "search", "words", "draw_memory", "slices", "colouring", "equal", "totals", "expand");
+const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, summary, waiting, topOf, upTo, slicesOf, levelsOf, nameOf, colouring, colouringsOf, bestColouring, Mix, equalDevices, totals, expanded, partsAt, PARTS, HUES, COMMUNICATION, shortened, peakOf } =
+  await load("model", "viewport", "layout", "search", "words", "draw_memory", "slices", "colouring", "equal", "totals", "expand", "theme", "draw_gutter");
 
 test("what is painted of a lane is what runs there, whatever part is seen", () => {
   for (let seed = 1; seed <= 40; seed += 1) {
@@ -190,6 +190,26 @@ function arranged(model, other = null, { hosts = true, height = 600, levels = 0,
   const devices = [...new Set([model, other].flatMap((each) => each?.devices ?? []).map(({ device }) => device))].sort((a, b) => a - b);
   return rowsOf(model, other, { groups: groups ?? devices.map((device) => [device]), hosts, height, levels, chosen });
 }
+
+test("no colour of a phase, or of communication, is one of a part of memory", () => {
+  const phases = [...Object.values(HUES), COMMUNICATION];
+  const memory = PARTS.map(([, hue]) => hue).filter((hue) => hue >= 0);
+  assert.equal(new Set([...phases, ...memory]).size, phases.length + memory.length);
+});
+
+test("two devices fill a page, and long names keep both their ends", () => {
+  const model = new Model(small());
+  assert.equal(model.devices.length, 2);
+  for (const height of [500, 900]) assert.ok(arranged(model, null, { height }).at(-1).bottom > 0.9 * height);
+  const pen = { measureText: (text) => ({ width: 10 * text.length }) };
+  assert.equal(shortened(pen, "1 gather_weights_of_layer_12", 120), "1 gath…er_12");
+  assert.equal(shortened(pen, "1 reduce", 120), "1 reduce");
+});
+
+test("what is beside tensors in a memory is called so", () => {
+  assert.deepEqual(peakOf({ peak: 239e6, overhead: 1.45e9, capacity: 80e9 }), ["239MB of 80.0GB", "+ 1.45GB overhead"]);
+  assert.deepEqual(peakOf({ peak: 239e6, overhead: 0, capacity: 80e9 }), ["239MB of 80.0GB"]);
+});
 
 test("each height belongs to the row that is there", () => {
   const [model, other] = [new Model(small()), new Model(schedule(50, 5, 2))];

@@ -539,6 +539,39 @@ describe("the view in a browser", { skip: missing }, () => {
     await done(view);
   });
 
+  test("keys are told when they are asked for; in a narrow window what colours mean is, too", async () => {
+    const view = await opened();
+    const { page } = view;
+    const [keys, legend] = [page.locator("#keys"), page.locator("#legend")];
+    assert.deepEqual([await keys.isVisible(), await legend.isVisible()], [false, true]);
+    await page.keyboard.press("?");
+    assert.ok(await keys.isVisible());
+    await page.setViewportSize({ width: 450, height: 520 });
+    assert.ok(await legend.isVisible());
+    await page.getByRole("button", { name: "Keys" }).click();
+    assert.deepEqual([await keys.isVisible(), await legend.isVisible()], [false, false]);
+    assert.ok((await page.locator("header").evaluate((header) => header.clientHeight)) < 120);
+    await done(view);
+  });
+
+  test("what is printed is the picture with its legend, on white", async () => {
+    const view = await opened();
+    const { page } = view;
+    await page.emulateMedia({ media: "print" });
+    assert.deepEqual([await page.locator("#tools").isVisible(), await page.locator("#legend").isVisible()], [false, true]);
+    assert.ok(await page.locator("canvas").evaluate((canvas) => canvas.clientHeight > 100));
+    assert.equal(await page.locator("#timeline").evaluate((root) => getComputedStyle(root).backgroundColor), "rgb(255, 255, 255)");
+    await done(view);
+  });
+
+  test("with colours that the system forces, the legend has those of what is drawn", async () => {
+    const view = await opened(training(), { forcedColors: "active" });
+    const { page } = view;
+    const fills = await page.locator("#legend .colour").evaluateAll((all) => all.map((each) => getComputedStyle(each).backgroundColor));
+    assert.ok(fills.length > 2 && new Set(fills).size === fills.length, fills.join());
+    await done(view);
+  });
+
   test("the overview moves what is seen", async () => {
     const view = await opened();
     const { page } = view;
