@@ -51,8 +51,10 @@ def test_commands_take_every_device_of_the_mesh(distir, mlp, command):
         assert "%p: Tensor[Float32, (B@dp, 12), 1, sum tp] = MatMul" in ended.out
 
 
-NAMED = MLP.replace("dp = 2, tp = 2", "dp = D, tp = T").replace("12, 24@tp", "12, 24@(tp, dp)").replace(
-    "%h = MatMul(%x, %w1)", '%w = AllGather[axis = "dp", dim = 1](%w1)\n  %h = MatMul(%x, %w)'
+NAMED = (
+    MLP.replace("dp = 2, tp = 2", "dp = D, tp = T")
+    .replace("12, 24@tp", "12, 24@(tp, dp)")
+    .replace("%h = MatMul(%x, %w1)", '%w = AllGather[axis = "dp", dim = 1](%w1)\n  %h = MatMul(%x, %w)')
 )
 
 
