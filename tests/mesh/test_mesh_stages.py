@@ -148,6 +148,7 @@ def test_a_pending_sum_over_other_devices_is_summed_before_it_is_sent():
         ("mesh 2 (dp = 2, tp = 2)", "DIR420"),
         ("mesh (dp = 4, tp = 2), mesh 2 (dp = 2, tp = 2), mesh 2 (dp = 2, tp = 2)", "DIR116"),
         ("mesh (dp = 4, tp = 2), mesh 0 (dp = 2, tp = 2)", "DIR420"),
+        ("mesh (dp = 4, tp = 2), mesh 7 (dp = 2, tp = 2)", "DIR420"),
         ("mesh (dp = 4, tp = 2), mesh 2 (dp = 3, tp = 2)", "DIR310"),
         ("mesh (dp = 4, tp = 2), mesh 2 (dp = 2, tp = 3)", "DIR422"),
     ],
