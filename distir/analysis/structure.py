@@ -18,6 +18,7 @@ from distir.diagnostics.codes import types as type_codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import (
     DISCARD,
+    HOST,
     Apply,
     Broken,
     Call,
@@ -36,7 +37,10 @@ from distir.ir import (
     results,
     types,
 )
+from distir.ir.places import show_mesh
 from distir.ir.roles import ROLES
+from distir.ops import OPS
+from distir.ops.devices import device_terms
 from distir.ops.infer import ADDRESSABLE
 
 MOST_HINTS = 20
@@ -78,6 +82,8 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
         found += heads[function.name][2]
         if function.mesh and Meshes(function.mesh, function.stages) != meshes:
             found.append(_other_mesh(function, meshes))
+        elif function.stages:
+            found += _no_stages(module, function)
         if facts.wrong:
             found += _names(function, facts)
         if any(name not in module.functions or name in recursive for name in facts.calls):
@@ -123,6 +129,31 @@ def _other_mesh(function: Function, meshes: Meshes) -> Diagnostic:
     message = f"`@{function.name}` states `{own}`, another function `{meshes}`"
     hint = "a module has one mesh, which one of its functions states"
     return Diagnostic(placement_codes.BAD_MESH, Site(function.name, None, Part("name")), message, help=hint)
+
+
+def _no_stages(module: Module, function: Function) -> Iterator[Diagnostic]:
+    """Meshes of devices that the module does not name; silent where a statement could not be read, for it might."""
+    if any(isinstance(statement, Broken) for each in module for statement in each.body):
+        return
+    named = {device for each in module for device in _devices_named(each)}
+    for stage, mesh in function.stages:
+        if stage not in named:
+            message = f"`{show_mesh(mesh, stage)}`: the program has no device {stage}"
+            known = ", ".join(map(str, sorted(named))) or "none"
+            hint = f"devices are its stages: it names {known}"
+            yield Diagnostic(placement_codes.BAD_MESH, Site(function.name, None, Part("name")), message, help=hint)
+
+
+def _devices_named(function: Function) -> Iterator[int]:
+    stated: list[Type | None] = [*(param.type for param in function.params), *(function.result_types or ())]
+    for statement in function.body:
+        if isinstance(statement, (Apply, Call)):
+            stated += statement.claims
+        if isinstance(statement, Apply) and statement.op in OPS:
+            values = (statement.attrs[name] for name in device_terms(OPS[statement.op]) & statement.attrs.keys())
+            listed = (each for value in values for each in (value if isinstance(value, tuple) else (value,)))
+            yield from (each for each in listed if isinstance(each, int))
+    yield from (device for claim in stated if claim is not None for device in types.devices(claim) if device != HOST)
 
 
 def _head(function: Function, meshes: Meshes) -> Iterator[Diagnostic]:

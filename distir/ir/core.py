@@ -12,7 +12,7 @@ from typing import Union
 from distir.ir.facts import NO_FACTS, Facts
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, identity
 from distir.ir.notebook import ShownFunction, ShownModule
-from distir.ir.places import Mesh, Meshes, Stages
+from distir.ir.places import Mesh, OnMeshes, Stages
 from distir.ir.types import Type
 
 DISCARD = ""
@@ -135,7 +135,7 @@ class Function(ShownFunction):
         return self.body[-1].args if self.body and isinstance(self.body[-1], Return) else ()
 
 
-class Module(ShownModule):
+class Module(ShownModule, OnMeshes):
     """A sequence of functions with distinct names."""
 
     __slots__ = ("functions",)
@@ -162,16 +162,6 @@ class Module(ShownModule):
         """The module with functions in the places of those of the same names, or behind all; itself if it has these."""
         new = {function.name: function for function in functions}
         return self if new.items() <= self.functions.items() else Module({**self.functions, **new}.values())
-
-    @property
-    def mesh(self) -> Mesh:
-        """The mesh of most devices; empty where no function states any."""
-        return self.meshes.mesh
-
-    @property
-    def meshes(self) -> Meshes:
-        """The mesh of each device."""
-        return next((Meshes(function.mesh, function.stages) for function in self if function.mesh), Meshes())
 
     def entry(self, name: str | None = None) -> Function | None:
         """The function named, else `@main`, else the last one.

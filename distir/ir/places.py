@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from distir.ir import dims
 from distir.ir.dims import Dim, SymbolicDim
@@ -54,6 +54,22 @@ class Meshes:
 
     def __str__(self) -> str:
         return ", ".join((show_mesh(self.mesh), *(show_mesh(mesh, stage) for stage, mesh in self.stages)))
+
+
+class OnMeshes:
+    """A module, as far as its functions state meshes."""
+
+    __slots__ = ()
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh of most devices; empty where no function states any."""
+        return self.meshes.mesh
+
+    @property
+    def meshes(self: Any) -> Meshes:
+        """The mesh of each device."""
+        return next((Meshes(function.mesh, function.stages) for function in self if function.mesh), Meshes())
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from itertools import product
 from distir.ir import DISCARD, HOST, Apply, Attributes, TensorType, Type, types
 from distir.ir.places import cuts_of
 from distir.transform.mesh.sizes import NumberedMesh
-from distir.transform.sharding.items import Expansion, Item, Piece, Transfer
+from distir.transform.sharding.items import Expansion, Item, SentPiece, Transfer
 from distir.transform.sharding.mesh import Mesh
 
 Cuts = tuple[tuple[int, int, int], ...]
@@ -103,7 +103,7 @@ class StagedExpansion(Expansion):
         return name
 
 
-def _steps(piece: Piece) -> Iterator[tuple[int, Cuts]]:
+def _steps(piece: SentPiece) -> Iterator[tuple[int, Cuts]]:
     """The pieces that are cut on the way to one: along one dimension after the other."""
     for n in range(1, len(piece.cuts) + 1):
         yield piece.rank, piece.cuts[:n]
@@ -118,7 +118,7 @@ def transfer(result: str, arg: str, to: int, found: TensorType, here: NumberedMe
     split = [(dim, axes) for dim, axes in enumerate(split) if axes]
     mine, theirs = dict(here), dict(there)
     joins = tuple((dim, max(1, _number(axes, mine) // _number(axes, theirs))) for dim, axes in split)
-    pieces: list[tuple[Piece, ...]] = []
+    pieces: list[tuple[SentPiece, ...]] = []
     for rank in range(math.prod(theirs.values())):
         place = _coordinates(rank, there)
         options: list[list[tuple[dict[str, int], Cuts]]] = []
@@ -137,14 +137,14 @@ def _piece(
     rest: Mapping[str, int],
     chosen: Sequence[tuple[dict[str, int], Cuts]],
     here: NumberedMesh,
-) -> Piece:
+) -> SentPiece:
     place = dict(rest)
     for own, _ in chosen:
         place |= own
     rank = 0
     for axis, size in here:
         rank = rank * size + place[axis]
-    return Piece(rank, tuple(cut for _, cuts in chosen for cut in cuts))
+    return SentPiece(rank, tuple(cut for _, cuts in chosen for cut in cuts))
 
 
 def _number(axes: Sequence[str], sizes: Mapping[str, int]) -> int:

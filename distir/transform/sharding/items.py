@@ -86,7 +86,7 @@ class Joint:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SentPiece:
     """What a device of another stage is sent: all, or a piece, of what a device has.
 
     `cuts`: for each dimension that is cut, which of how many pieces.
@@ -106,7 +106,7 @@ class Transfer:
     result: str
     arg: str
     to: int
-    pieces: tuple[tuple[Piece, ...], ...]
+    pieces: tuple[tuple[SentPiece, ...], ...]
     joins: tuple[tuple[int, int], ...]
     facts: Facts = NO_FACTS
     stream: str = ""
