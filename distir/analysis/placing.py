@@ -81,7 +81,7 @@ def placed(mesh: Mesh, statement: Apply, vs: tuple[Value, ...], infer: Infer) ->
     if not all(map(_is_known, vs)) or any(complaint(type_of(v), mesh) for v in vs):
         return tuple(map(_unplaced, ws))
     found = [
-        typing(statement, whole, ws, tuple(state(v, axis) for v in vs), axis, _dividing(vs, axis, dict(mesh)))
+        typing(statement, whole, ws, tuple(state(v, axis) for v in vs), axis, dividing(vs, axis, dict(mesh)))
         for axis, _ in mesh
     ]
     order = _order(statement, vs, mesh)
@@ -89,7 +89,7 @@ def placed(mesh: Mesh, statement: Apply, vs: tuple[Value, ...], infer: Infer) ->
     return tuple(_placed(statement, w, states, mesh, order) for w, *states in each)
 
 
-def _dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, int]) -> int:
+def dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, int]) -> int:
     """By how many devices what is split along an axis divides: those of all axes that split the same dimension."""
     leaves = [leaf for v in vs if isinstance(v, (TensorType, TupleType)) for leaf in types.leaves(v)]
     cuts = [

@@ -404,7 +404,7 @@ def listening() -> Generator[list[str]]:
 def parse_steps(
     words: Sequence[str], keywords: Mapping[str, Any] | None = None, defaults: Mapping[str, Any] | None = None
 ) -> list[Application]:
-    """Steps as words: `grad`, `pp=4`, and options, which belong to the step before them.
+    """Steps as words: `grad`, `pp=4`, and options, which belong to the step before them, also if a step has that name.
 
     `keywords` go to every step that takes them; so do `defaults`, which need not be taken by any. Raises StepError,
     also for an option that a step is given twice.
@@ -413,11 +413,12 @@ def parse_steps(
     places: dict[str, int] = {}
     for place, word in enumerate(words, start=1):
         name, equals, text = word.partition("=")
-        if name in STEPS:
+        is_option = bool(found) and name in found[-1][0].options
+        if name in STEPS and not is_option:
             chosen = STEPS[name]
             found.append((chosen, _given(chosen.value, name, text) if equals else _absent(chosen), {}))
             places = {}
-        elif found and name in found[-1][0].options:
+        elif is_option:
             if name in places:
                 both = f"words {places[name]} and {place}, `{words[places[name] - 1]}` and `{word}`"
                 raise StepError(f"`{found[-1][0].name}` is given its option `{name}` twice: {both}")

@@ -1,10 +1,14 @@
-"""Programs on a mesh: the sequential program that one means, and the program of every device.
+"""Programs on a mesh: from a sequential program with a strategy, the sequential program that one means, and that of
+every device.
 
-`erase` takes placements and collectives away. `expand` writes each statement for every device of the mesh, and the
-collectives of devices; how ops are written on parts is the partitioner's (`sharding`).
+`step` writes a program on a mesh: `plans` say where parameters are placed, `wanted` how updates want gradients to be, and
+`partition` places the rest by the ops' rules, with the collectives between placements (`moves`). `erase` takes placements
+and collectives away. `expand` writes each statement for every device of the mesh, and the collectives of devices; how
+ops are written on parts is the partitioner's of one axis (`sharding`).
 """
 
 from distir.transform.mesh.erasure import erase
 from distir.transform.mesh.expansion import expand
+from distir.transform.mesh.step import mesh
 
-__all__ = ["erase", "expand"]
+__all__ = ["erase", "expand", "mesh"]
