@@ -47,7 +47,7 @@ from distir.ir.calls import reachable
 from distir.ir.dataflow import maker, uses
 from distir.ir.deep import Deep, finish
 from distir.ir.places import Repeated, along, cuts_of, places
-from distir.ir.rewrite import facts_of, mapped, with_names, with_operands
+from distir.ir.rewrite import facts_of, mapped, with_names
 from distir.ops import OPS, Reject, Value, item_of, type_of
 from distir.placement.along import PARTIAL, WHOLE, Split, State, is_host
 from distir.placement.rule import Typing
@@ -502,7 +502,7 @@ def _with_result_names(function: Function, names: Sequence[Arg]) -> Function:
     for old, new in pairs:
         if isinstance(old, str) and isinstance(new, str) and old not in function.returned and new not in renamed:
             renamed |= {new: old, old: free.fresh(f"{old}_own")}
-    return mapped(function, lambda s: with_operands(with_names(s, renamed), renamed)) if renamed else function
+    return mapped(function, lambda s: with_names(s, renamed)) if renamed else function
 
 
 def _claims(statement: Apply | Call, ws: Sequence[Value]) -> tuple[Type | None, ...]:
