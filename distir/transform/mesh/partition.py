@@ -398,21 +398,22 @@ class _Body:
         return tuple(p for p in self._places(arg) if p == PendingAlong(p.axis))
 
     def _ended(self, arg: Arg, kept: Sequence[str] = ()) -> Arg:
-        """A value without pending sums but along axes that are `kept`: split as its update wants it, else whole."""
-        ending = [p.axis for p in self._pending(arg) if p.axis not in kept]
-        if not ending:
-            return arg
+        """A value without pending sums but along axes that are `kept`; a gradient is split as its update wants it."""
+        now = self._places(arg)
+        left = tuple(p for p in now if p.axis in kept or p not in self._pending(arg))
         gradient = self.gradients.get(arg) if isinstance(arg, str) else None
-        left = tuple(p for p in self._places(arg) if p.axis not in ending)
-        if gradient is None:
+        if left == now or gradient is None:
             return self._brought(arg, left)
         around, self._around = self._around, replace(self._around, of=gradient.of)
-        found = [p for axis in ending if (p := along(gradient.wanted, axis)) is not None]
+        split = (p for p in gradient.wanted if along(left, p.axis) is None)
         try:
-            made = self._brought(arg, places((*left, *found)))
+            made = self._brought(arg, places((*left, *split)))
         except NoWay:
             made = self._brought(arg, left)
         self._around = around
+        assert isinstance(arg, str)
+        assert isinstance(made, str)
+        self._settled[arg] = made
         return made
 
     def _placed_as_wanted(self, name: str) -> None:
