@@ -43,7 +43,6 @@ from distir.ir import (
 )
 from distir.ir import Mesh as Axes
 from distir.ir.builder import namer
-from distir.ir.calls import reachable
 from distir.ir.dataflow import maker, uses
 from distir.ir.deep import Deep, finish
 from distir.ir.places import Repeated, along, cuts_of, places
@@ -53,6 +52,7 @@ from distir.placement.along import PARTIAL, WHOLE, Split, State, is_host
 from distir.placement.rule import Typing
 from distir.transform.mesh.moves import Move, NoWay, moves
 from distir.transform.mesh.wanted import Gradient
+from distir.transform.orphans import without_orphans
 from distir.transform.sharding.decide import NoRule, decide
 
 Loose = frozenset[str]
@@ -82,6 +82,8 @@ class Partition:
     analysis: Analysis
     axes: Axes
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    origins: dict[str, str] = field(default_factory=dict[str, str])
+    """By function: the one of which it was written."""
     _done: dict[Key, Callee] = field(default_factory=dict[Key, Callee])
 
     def entry(
@@ -103,9 +105,7 @@ class Partition:
         returned = tuple(map(body.returned, function.returned))
         made = self._made(function, body, returned)
         whole = _with_result_names(replace(made, mesh=self.axes), function.returned)
-        functions = self.functions | {whole.name: whole}
-        called = {whole.name, *reachable(functions, [whole])}
-        return Module(f for f in functions.values() if f.name in called)
+        return without_orphans(self.analysis.module, [*self.functions.values(), whole], self.origins)
 
     def callee(self, name: str, args: tuple[Value, ...], loose: tuple[Loose, ...]) -> Deep[Callee]:
         """The function for arguments that are placed so, written once."""
@@ -134,7 +134,7 @@ class Partition:
         while made != self.functions.get(made.name, made) or (number and made.name in self.analysis.module.functions):
             number += 1
             made = replace(function, name=f"{function.name}_{number}")
-        self.functions[made.name] = made
+        self.functions[made.name], self.origins[made.name] = made, function.name
         return made.name
 
 
@@ -244,7 +244,10 @@ class _Body:
         self._write(replace(statement, args=tuple(args)), ws, loose)
 
     def _call(self, statement: Call) -> Deep[None]:
-        args: tuple[Arg, ...] = yield from self._given_to(statement)
+        function = self.domain.module.functions[statement.function]
+        pairs = zip(statement.args, function.params, strict=True)
+        args = tuple(arg if _hands_on(function, p.name) else self._used(arg) for arg, p in pairs)
+        args = yield from self._given_to(replace(statement, args=args))
         vs = tuple(map(self.value, args))
         callee = yield self.program.callee(statement.function, vs, tuple(map(self.loose, args)))
         self.sums += callee.sums
@@ -252,6 +255,10 @@ class _Body:
         self.written.append(replace(statement, function=callee.name, args=args, claims=claims))
         for name, w, loose in zip(statement.results, callee.given, callee.loose, strict=True):
             self._define(name, w, loose)
+
+    def _used(self, arg: Arg) -> Arg:
+        """An argument, gathered where it is split only to be stored so: once for a function, before it is called."""
+        return self._brought(arg, tuple(p for p in self._places(arg) if p.axis not in self.loose(arg)))
 
     def _write(self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose]) -> None:
         """Append an op whose operands are placed as it needs them."""
@@ -418,7 +425,7 @@ class _Body:
 
     def _placed_as_wanted(self, name: str) -> None:
         """Bring what a statement gave to where the program returns it, or its update wants it, if that is at once."""
-        if name in self.gradients and self.early:
+        if self.early and name in self.gradients and self.gradients[name].last:
             self._ended(name)
         wanted = self.wanted.get(name)
         if wanted is not None and (made := self._brought(self.settled(name), wanted)) != name:
@@ -492,6 +499,11 @@ class _Body:
         message = f"nothing says how `{statement.op}` can be split, and `%{split}` is: `{self.value(split)}`"
         hint = f"state a rule where the op is defined (`@{statement.op}.sharding`)"
         return ProgramError([Diagnostic(codes.NO_SHARDING_RULE, Site(self.function.name, index), message, (), hint)])
+
+
+def _hands_on(function: Function, name: str) -> bool:
+    """Whether a function gives a parameter to others only, as one of several layers does."""
+    return all(isinstance(function.body[i], Call) for i in uses(function).get(name, ()))
 
 
 def _with_result_names(function: Function, names: Sequence[Arg]) -> Function:

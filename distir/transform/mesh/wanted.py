@@ -14,6 +14,8 @@ from distir.ir import Apply, Function, Places, SplitAlong, TensorType, Type
 from distir.ir.places import places, without
 from distir.ops import OPS, type_of
 from distir.ops.splitting import layout
+from distir.placement.along import PARTIAL, WHOLE
+from distir.placement.rule import kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Gradient:
 
     wanted: Places
     of: str
+    last: bool = True
+    """Whether its sum over devices cannot wait: what is computed of it is no sum, as of a cast to another type."""
 
 
 def gradients(function: Function, instance: Instance, params: Mapping[str, Type]) -> dict[str, Gradient]:
@@ -37,8 +41,9 @@ def gradients(function: Function, instance: Instance, params: Mapping[str, Type]
                 of = statement.facts.of or str(statement.args[0])
                 found.setdefault(gradient, Gradient(_joined(placed), of))
         elif len(statement.results) == 1 and statement.results[0] in found:
-            for arg, wanted in _before(statement, instance, found[statement.results[0]].wanted):
-                found.setdefault(arg, Gradient(wanted, found[statement.results[0]].of))
+            after = found[statement.results[0]]
+            for arg, wanted, last in _before(statement, instance, after.wanted):
+                found.setdefault(arg, Gradient(wanted, after.of, last))
     return found
 
 
@@ -53,8 +58,8 @@ def _joined(placed: Sequence[TensorType]) -> Places:
     return max((t.places for t in placed if len(t.shape or ()) == len(placed[0].shape or ())), key=len)
 
 
-def _before(statement: Apply, instance: Instance, wanted: Places) -> list[tuple[str, Places]]:
-    """The operands with the dimensions of a statement's result, and how they are wanted."""
+def _before(statement: Apply, instance: Instance, wanted: Places) -> list[tuple[str, Places, bool]]:
+    """The operands with the dimensions of a statement's result, how they are wanted, and whether they must be sums."""
     vs = instance.state(statement.args)
     (w,) = (type_of(v) for v in instance.state(statement.results))
     if not isinstance(w, TensorType) or not all(isinstance(type_of(v), TensorType) for v in vs):
@@ -63,11 +68,11 @@ def _before(statement: Apply, instance: Instance, wanted: Places) -> list[tuple[
     if found is None:
         return []
     made = found.results[0]
-    return [
-        (arg, _along(wanted, made, letters))
-        for arg, letters in zip(statement.args, found.operands, strict=True)
-        if isinstance(arg, str) and None not in made and sorted(map(str, letters)) == sorted(map(str, made))
-    ]
+    alike = [None not in made and sorted(map(str, letters)) == sorted(map(str, made)) for letters in found.operands]
+    pending = tuple(PARTIAL if is_alike else WHOLE for is_alike in alike)
+    last = kept(OPS[statement.op], vs, pending, [w]) is None
+    rows = zip(statement.args, found.operands, alike, strict=True)
+    return [(a, _along(wanted, made, own), last) for a, own, is_alike in rows if is_alike and isinstance(a, str)]
 
 
 def _along(wanted: Places, made: Sequence[str | None], letters: Sequence[str | None]) -> Places:
