@@ -6,21 +6,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from distir.ir import Attributes, PendingAlong, Places, SplitAlong
-from distir.ir.places import along, cuts_of, places, without
+from distir.ir.places import Repeated, along, cuts_of, places, without
 
 
 class NoWay(Exception):  # noqa: N818 - a verdict on two placements, not a failure of ours
-    """No collectives bring a value there: it is to be split in blocks that it is not split in."""
+    """No collectives bring a value there: it is to be split in blocks of which the number is not said."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One collective over an axis: its op and attributes, the ending of its result's name, and the new placement."""
+    """One collective over an axis: its op and attributes, the ending of its result's name, and the new placement.
+
+    `cut`: how `Shard` cuts a dimension; each of several blocks by itself.
+    """
 
     op: str
     attrs: Attributes
     ending: str
     given: Places
+    cut: SplitAlong | None = None
 
     @property
     def reduces(self) -> bool:
@@ -48,10 +52,10 @@ def _split(now: Places, wanted: Places) -> Move | None:
     """A part of a value that is whole along an axis, or of a sum that is pending."""
     ready = [cut for cut in wanted if isinstance(cut, SplitAlong) and _is_next(now, cut, wanted)]
     for cut in ready:
-        if along(now, cut.axis) is None:
+        if along(now, cut.axis) is None and not any(isinstance(block, Repeated) for block in cut.blocks):
             return _move("Shard", "part", now, cut, axis=cut.axis, dim=cut.dim)
     for cut in ready:
-        if along(now, cut.axis) == PendingAlong(cut.axis):
+        if along(now, cut.axis) == PendingAlong(cut.axis) and not cut.blocks:
             return _move("ReduceScatter", "sum", now, cut, axis=cut.axis, dim=cut.dim)
     return None
 
@@ -78,7 +82,8 @@ def _exchanged(now: Places, wanted: Places) -> Move | None:
         before = along(now, cut.axis)
         if not isinstance(cut, SplitAlong) or not isinstance(before, SplitAlong) or before.dim == cut.dim:
             continue
-        if not before.blocks and _innermost(now, before.dim) == before and _is_next(now, cut, wanted):
+        is_one = not before.blocks and not cut.blocks
+        if is_one and _innermost(now, before.dim) == before and _is_next(now, cut, wanted):
             return _move("AllToAll", "turned", now, cut, axis=cut.axis, split=cut.dim, join=before.dim)
     return None
 
@@ -94,13 +99,13 @@ def _gathered(now: Places, wanted: Places) -> Move | None:
 
 
 def _move(op: str, ending: str, now: Places, cut: SplitAlong, **attrs: str | int) -> Move:
-    return Move(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)))
+    return Move(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)), cut)
 
 
 def _is_next(now: Places, cut: SplitAlong, wanted: Places) -> bool:
     """Whether a dimension, as it is split, is to be split along this axis next."""
     before, after = cuts_of(now, cut.dim), cuts_of(wanted, cut.dim)
-    return not cut.blocks and after[: len(before) + 1] == [*before, cut]
+    return after[: len(before) + 1] == [*before, cut]
 
 
 def _obstructed(now: Places, wanted: Places) -> bool:
