@@ -1,10 +1,9 @@
-"""Programs on a mesh: from a sequential program with a strategy, the sequential program that one means, and that of
-every device.
+"""Programs on a mesh: written by a strategy, erased to the sequential program that they mean, expanded to every device.
 
-`step` writes a program on a mesh: `plans` say where parameters are placed, `wanted` how updates want gradients to be, and
-`partition` places the rest by the ops' rules, with the collectives between placements (`moves`). `erase` takes placements
-and collectives away. `expand` writes each statement for every device of the mesh, and the collectives of devices; how
-ops are written on parts is the partitioner's of one axis (`sharding`).
+`step` writes a sequential program on a mesh: `plans` say where parameters are placed, `wanted` how updates want
+gradients to be, and `partition` places the rest by the ops' rules, with collectives between placements (`moves`).
+`erase` takes placements and collectives away. `expand` writes each statement for every device of the mesh, and the
+collectives of devices; how ops are written on parts is the partitioner's of one axis (`sharding`).
 """
 
 from distir.transform.mesh.erasure import erase

@@ -30,6 +30,7 @@ from distir.transform.entry import entry_of
 from distir.transform.mesh.erasure import as_identities
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decide import NoRule
+from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.factors import Decisions, written_along
 from distir.transform.sharding.items import Collective, Each, Item, LocalSlice, with_facts
 from distir.transform.sharding.mesh import mesh_of
@@ -202,8 +203,11 @@ class _Body(ShardedBody):
     def _on_parts(self, index: int, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> None:
         """Append a statement as each device executes it on its parts."""
         states = tuple(map(self.state, statement.args))
+        decisions = self._decisions(statement, vs, ws, states)
+        rows = zip(typed_where_cut(statement, vs, decisions.needed), vs, decisions.needed, strict=True)
+        args = tuple(self.placed(arg, need) if is_host(v) and not is_whole(need) else arg for arg, v, need in rows)
         try:
-            written_along(self, replace(statement, claims=()), self._decisions(statement, vs, ws, states))
+            written_along(self, replace(statement, args=args, claims=()), decisions)
         except NoRule:
             message = f"`{statement.op}` cannot be written out on parts along several axes of the mesh at once"
             hint = "gather its operands along one of the axes first"

@@ -14,7 +14,7 @@ class NoWay(Exception):  # noqa: N818 - a verdict on two placements, not a failu
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class AxisMove:
     """One collective over an axis: its op and attributes, the ending of its result's name, and the new placement.
 
     `cut`: how `Shard` cuts a dimension; each of several blocks by itself.
@@ -35,7 +35,7 @@ class Move:
 REDUCING = frozenset({"AllReduce", "ReduceScatter"})
 
 
-def moves(now: Places, wanted: Places) -> Iterator[Move]:
+def moves(now: Places, wanted: Places) -> Iterator[AxisMove]:
     """What brings a value from one placement into another: what makes it smaller first, gathering last.
 
     A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Raises NoWay.
@@ -48,7 +48,7 @@ def moves(now: Places, wanted: Places) -> Iterator[Move]:
         now = move.given
 
 
-def _split(now: Places, wanted: Places) -> Move | None:
+def _split(now: Places, wanted: Places) -> AxisMove | None:
     """A part of a value that is whole along an axis, or of a sum that is pending."""
     ready = [cut for cut in wanted if isinstance(cut, SplitAlong) and _is_next(now, cut, wanted)]
     for cut in ready:
@@ -60,7 +60,7 @@ def _split(now: Places, wanted: Places) -> Move | None:
     return None
 
 
-def _reduced(now: Places, wanted: Places) -> Move | None:
+def _reduced(now: Places, wanted: Places) -> AxisMove | None:
     """What is pending, whole; or a whole value in equal shares of a sum."""
     for place in now:
         if isinstance(place, PendingAlong) and place not in wanted:
@@ -69,14 +69,14 @@ def _reduced(now: Places, wanted: Places) -> Move | None:
             then = along(wanted, place.axis)
             if place.how == "sum" and isinstance(then, SplitAlong) and not then.blocks and _obstructed(now, wanted):
                 continue  # scattered, once what splits the dimension is gathered
-            return Move("AllReduce", Attributes({"axis": place.axis, **how}), ending, without(now, place.axis))
+            return AxisMove("AllReduce", Attributes({"axis": place.axis, **how}), ending, without(now, place.axis))
     for place in wanted:
         if isinstance(place, PendingAlong) and along(now, place.axis) is None:
-            return Move("Share", Attributes({"axis": place.axis}), "share", places((*now, place)))
+            return AxisMove("Share", Attributes({"axis": place.axis}), "share", places((*now, place)))
     return None
 
 
-def _exchanged(now: Places, wanted: Places) -> Move | None:
+def _exchanged(now: Places, wanted: Places) -> AxisMove | None:
     """A value that is split in one dimension, split along the same axis in another."""
     for cut in wanted:
         before = along(now, cut.axis)
@@ -88,18 +88,18 @@ def _exchanged(now: Places, wanted: Places) -> Move | None:
     return None
 
 
-def _gathered(now: Places, wanted: Places) -> Move | None:
+def _gathered(now: Places, wanted: Places) -> AxisMove | None:
     """A dimension that is split otherwise than it is to be, whole along the innermost axis that splits it."""
     for dim in dict.fromkeys(cut.dim for cut in now if isinstance(cut, SplitAlong)):
         if not _is_start(cuts_of(now, dim), cuts_of(wanted, dim)):
             cut = _innermost(now, dim)
             attrs = Attributes({"axis": cut.axis, "dim": dim})
-            return Move("AllGather", attrs, "whole", without(now, cut.axis))
+            return AxisMove("AllGather", attrs, "whole", without(now, cut.axis))
     return None
 
 
-def _move(op: str, ending: str, now: Places, cut: SplitAlong, **attrs: str | int) -> Move:
-    return Move(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)), cut)
+def _move(op: str, ending: str, now: Places, cut: SplitAlong, **attrs: str | int) -> AxisMove:
+    return AxisMove(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)), cut)
 
 
 def _is_next(now: Places, cut: SplitAlong, wanted: Places) -> bool:

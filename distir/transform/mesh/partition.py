@@ -30,7 +30,7 @@ from distir.ir import (
     Function,
     Literal,
     Module,
-    Param,
+    Part,
     PendingAlong,
     Places,
     Return,
@@ -51,7 +51,7 @@ from distir.ir.rewrite import facts_of, mapped, with_names
 from distir.ops import OPS, Reject, Value, item_of, type_of
 from distir.placement.along import PARTIAL, WHOLE, Split, State, is_host
 from distir.placement.rule import Typing
-from distir.transform.mesh.moves import Move, NoWay, moves
+from distir.transform.mesh.moves import AxisMove, NoWay, moves
 from distir.transform.mesh.wanted import Gradient
 from distir.transform.orphans import without_orphans
 from distir.transform.sharding.decide import NoRule, decide
@@ -64,7 +64,7 @@ FIXED: Loose = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Callee:
+class PlacedCallee:
     """A function for arguments that are placed so."""
 
     name: str
@@ -78,7 +78,7 @@ Key = tuple[str, tuple[Value, ...], tuple[Loose, ...]]
 
 
 @dataclass
-class Partition:
+class MeshPartition:
     """One run over one module. `functions` are those written so far, callees before callers."""
 
     analysis: Analysis
@@ -86,7 +86,7 @@ class Partition:
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
-    _done: dict[Key, Callee] = field(default_factory=dict[Key, Callee])
+    _done: dict[Key, PlacedCallee] = field(default_factory=dict[Key, PlacedCallee])
 
     def entry(
         self,
@@ -109,7 +109,7 @@ class Partition:
         whole = _with_result_names(replace(made, mesh=self.axes), function.returned)
         return without_orphans(self.analysis.module, [*self.functions.values(), whole], self.origins)
 
-    def callee(self, name: str, args: tuple[Value, ...], loose: tuple[Loose, ...]) -> Deep[Callee]:
+    def callee(self, name: str, args: tuple[Value, ...], loose: tuple[Loose, ...]) -> Deep[PlacedCallee]:
         """The function for arguments that are placed so, written once."""
         key = (name, args, loose)
         known = self._done.get(key)
@@ -120,7 +120,7 @@ class Partition:
             returned = tuple(map(body.settled, function.returned))
             written = self._named(self._made(function, body, returned))
             given = tuple(map(body.value, returned))
-            known = self._done[key] = Callee(written, given, tuple(map(body.loose, returned)), body.sums)
+            known = self._done[key] = PlacedCallee(written, given, tuple(map(body.loose, returned)), body.sums)
         return known
 
     def _made(self, function: Function, body: _Body, returned: tuple[Arg, ...]) -> Function:
@@ -145,7 +145,7 @@ class _Body:
 
     def __init__(
         self,
-        program: Partition,
+        program: MeshPartition,
         function: Function,
         args: tuple[Value, ...],
         loose: tuple[Loose, ...],
@@ -174,17 +174,17 @@ class _Body:
     def run(self) -> Deep[None]:
         """Write all statements."""
         for index, statement in enumerate(self.function.body):
-            if isinstance(statement, Return):
+            if not isinstance(statement, (Apply, Call)):
+                assert isinstance(statement, Return), "the module checks"
                 continue
             self._around = replace(self._facts(statement), of="")
             try:
                 if isinstance(statement, Apply):
                     self._apply(self._with_sums(statement))
                 else:
-                    assert isinstance(statement, Call), "the module checks"
                     yield from self._call(statement)
             except Reject as reject:
-                site = Site(self.function.name, index, reject.part)
+                site = Site(self.function.name, index, reject.part if isinstance(reject.part, Part) else None)
                 raise ProgramError([Diagnostic(reject.code, site, reject.message, (), reject.help)]) from None
             except NoRule:
                 raise self._no_rule(index, statement) from None
@@ -297,11 +297,8 @@ class _Body:
         states = [self._state(arg, axis) for arg in statement.args]
         if any(isinstance(type_of(v), TupleType) for v in vs):
             return self._of_items(op.name, statement, whole, states, ws, size)
-        if not gathered:
-            found = decide(op, statement.attrs, whole, states, made, size)
-            if not any(is_host(v) and isinstance(s, Split) for v, s in zip(vs, found.needed, strict=True)):
-                return found
-        states = [WHOLE if isinstance(s, Split) else s for s in states]
+        if gathered:
+            states = [WHOLE if isinstance(s, Split) else s for s in states]
         return decide(op, statement.attrs, whole, states, made, size)
 
     def _of_items(
@@ -339,10 +336,10 @@ class _Body:
         first: set[tuple[str, str]] = set()
         for v, states in zip(vs, needed, strict=True):
             for tensor in _tensors(type_of(v)):
-                now = [[cut.axis for cut in cuts_of(tensor.places, dim)] for dim in range(len(tensor.shape or ()))]
-                then = [[a for (a, _), s in zip(self.axes, states, strict=True) if _is_along(s, d)] for d in range(len(now))]
-                for before, after in zip(now, then, strict=True):
-                    own = [*before, *(axis for axis in after if axis not in before)]
+                for dim in range(len(tensor.shape or ())):
+                    own = [cut.axis for cut in cuts_of(tensor.places, dim)]
+                    then = [axis for (axis, _), s in zip(self.axes, states, strict=True) if _is_along(s, dim)]
+                    own += [axis for axis in then if axis not in own]
                     pairs = ((a, b) for n, a in enumerate(own) for b in own[n + 1 :])
                     first |= {(a, b) for a, b in pairs if (b, a) not in first}
         left, found = [axis for axis, _ in self.axes], list[str]()
@@ -370,7 +367,8 @@ class _Body:
         found = type_of(self.value(arg))
         assert isinstance(found, TupleType)
         items = tuple(self.names.fresh(f"{arg}_{k}") for k in range(len(found.items)))
-        self._write(Apply(items, "UnpackTuple", (arg,), facts=self._around), found.items, [self.loose(arg)] * len(items))
+        unpacked = Apply(items, "UnpackTuple", (arg,), facts=self._around)
+        self._write(unpacked, found.items, [self.loose(arg)] * len(items))
         own = ([s[k] if isinstance(s, tuple) else s for s in needed] for k in range(len(items)))
         args = tuple(self._as_needed(item, states, order) for item, states in zip(items, own, strict=True))
         made = self.names.fresh(f"{arg}_placed")
@@ -390,7 +388,7 @@ class _Body:
             arg = self._collective(arg, move)
         return arg
 
-    def _collective(self, arg: str, move: Move) -> str:
+    def _collective(self, arg: str, move: AxisMove) -> str:
         """The result of a collective; of a weight that is gathered for its use, again in each phase."""
         of = self.loose(arg) & {str(move.attrs["axis"])}
         key = (arg, move.given, self._around.phase if of else "")
@@ -413,8 +411,9 @@ class _Body:
         names = tuple(self.names.fresh(f"{arg}_block") for _ in cut.blocks)
         args, attrs = block_sizes(arg, Split(cut.dim, cut.blocks), 1)
         self._apply(Apply(names, "Split", args, attrs, facts=self._around))
+        one = replace(cut, blocks=())
         parts = tuple(
-            name if isinstance(block, Shared) else self._brought(name, places((*self._places(name), replace(cut, blocks=()))))
+            name if isinstance(block, Shared) else self._brought(name, places((*self._places(name), one)))
             for name, block in zip(names, cut.blocks, strict=True)
         )
         made = self.names.fresh(f"{arg}_part")

@@ -28,14 +28,14 @@ DATA, TENSOR = "dp", "tp"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ParameterPlan:
     """The placed types of parameters, and the axes along which each is split only to be stored so."""
 
     types: tuple[Type, ...]
     loose: tuple[frozenset[str], ...]
 
 
-def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int) -> Plan:
+def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int) -> ParameterPlan:
     """The placement of the entry function's parameters. Raises ProgramError where a size does not divide."""
     data = tensor = [WHOLE] * len(entry.params)
     if DATA in sizes:
@@ -49,7 +49,7 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
         for p, replica, shard, part in zip(entry.params, data, tensor, stored, strict=True)
     )
     weights = ("param" in p.roles and split is not None for p, split in zip(entry.params, stored, strict=True))
-    return Plan(types, tuple(frozenset({DATA} if is_stored else ()) for is_stored in weights))
+    return ParameterPlan(types, tuple(frozenset({DATA} if is_stored else ()) for is_stored in weights))
 
 
 def _stored(param: Param, shard: State, sizes: Mapping[str, int], zero: int) -> Split | None:

@@ -8,10 +8,10 @@ from distir.ir.collection import paused_collection
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.mesh.partition import Partition
+from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.plans import DATA, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
-from distir.transform.order import DISTRIBUTED, IN_KERNELS, SPREAD, STATE_ON_HOSTS
+from distir.transform.order import DISTRIBUTED, IN_KERNELS, ON_MESH, SPREAD, STATE_ON_HOSTS
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
@@ -20,7 +20,7 @@ STAGES = ("0", "1", "2", "3")
 @step(
     after=("cse",),
     before=(DISTRIBUTED, STATE_ON_HOSTS, IN_KERNELS),
-    makes=SPREAD,
+    makes=(*SPREAD, ON_MESH),
     choices={"zero": STAGES},
 )
 def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Module:
@@ -59,5 +59,5 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Modu
             if isinstance(new, str) and isinstance(stated, TensorType):
                 results[new] = stated.places
         wanted = gradients(entry, analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)), params)
-        partition = Partition(analysis, tuple(sizes.items()))
+        partition = MeshPartition(analysis, tuple(sizes.items()))
         return partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
