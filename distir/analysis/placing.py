@@ -80,10 +80,15 @@ def placed(mesh: Mesh, statement: Apply, vs: tuple[Value, ...], infer: Infer) ->
         return ws
     if not all(map(_is_known, vs)) or any(complaint(type_of(v), mesh) for v in vs):
         return tuple(map(_unplaced, ws))
-    found = [
-        typing(statement, whole, ws, tuple(state(v, axis) for v in vs), axis, dividing(vs, axis, dict(mesh)))
-        for axis, _ in mesh
-    ]
+    found: list[Typing] = []
+    for axis, _ in mesh:
+        states = tuple(state(v, axis) for v in vs)
+        try:
+            found.append(typing(statement, whole, ws, states, axis, dividing(vs, axis, dict(mesh))))
+        except Reject:
+            if any(_is_open(t, axis) for v in vs for t in _tensors(type_of(v))):
+                return tuple(map(_unplaced, ws))  # a function by itself: its calls are checked with their sizes
+            raise
     order = _order(statement, vs, mesh)
     each = zip(ws, *(one.given for one in found), strict=True)
     return tuple(_placed(statement, w, states, mesh, order) for w, *states in each)
@@ -306,6 +311,11 @@ def _is_known(v: Value) -> bool:
     if isinstance(v, TupleType):
         return all(map(_is_known, v.items))
     return not isinstance(v, AnyType) or v.device == HOST
+
+
+def _is_open(type: TensorType, axis: str) -> bool:
+    """Whether a value is split along an axis, and some of its sizes are not known."""
+    return isinstance(along(type.places, axis), SplitAlong) and None in (type.shape or (None,))
 
 
 def _unplaced(v: Value) -> Value:

@@ -35,6 +35,7 @@ from distir.transform.sharding.factors import Decisions, written_along
 from distir.transform.sharding.items import Collective, Each, Item, LocalSlice, with_facts
 from distir.transform.sharding.mesh import mesh_of
 from distir.transform.sharding.partition import NONE, Partition
+from distir.transform.sharding.reshard import NotAlong
 from distir.transform.sharding.rewrite import restated, share_of
 from distir.transform.sharding.scatter_gather import gather, scatter
 
@@ -208,7 +209,7 @@ class _Body(ShardedBody):
         args = tuple(self.placed(arg, need) if is_host(v) and not is_whole(need) else arg for arg, v, need in rows)
         try:
             written_along(self, replace(statement, args=args, claims=()), decisions)
-        except NoRule:
+        except (NoRule, NotAlong):
             message = f"`{statement.op}` cannot be written out on parts along several axes of the mesh at once"
             hint = "gather its operands along one of the axes first"
             site = Site(self.function.name, index)

@@ -189,7 +189,14 @@ class _Body:
             except NoRule:
                 raise self._no_rule(index, statement) from None
             for name in results(statement):
-                self._placed_as_wanted(name)
+                try:
+                    self._placed_as_wanted(name)
+                except NoWay:
+                    message = (
+                        f"`%{name}` is `{self.value(name)}`, and is to be split in blocks of a number that is not known"
+                    )
+                    found = Diagnostic(codes.BAD_SPLIT, Site(self.function.name, index), message)
+                    raise ProgramError([found]) from None
 
     def value(self, arg: Arg) -> Value:
         """A value of the whole program, with where its parts are."""
