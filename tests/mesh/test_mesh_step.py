@@ -183,6 +183,9 @@ def test_layers_share_a_function_and_are_written_once():
     again = read(print_rolled(six))
     assert not again.errors
     assert again.module == rolled(six)
+    devices = read(print_rolled(expand(again.module)))
+    assert not devices.errors
+    assert time_of(devices.module) == time_of(expand(six))
 
 
 def test_axes_of_which_each_device_is_alone_are_left_out():
