@@ -310,6 +310,8 @@ def _is_known(v: Value) -> bool:
         return all(map(_is_known, v))
     if isinstance(v, TupleType):
         return all(map(_is_known, v.items))
+    if isinstance(v, TensorType) and v.shape is None:
+        return v.device == HOST
     return not isinstance(v, AnyType) or v.device == HOST
 
 

@@ -226,6 +226,22 @@ def test_a_function_of_sizes_that_it_does_not_know_is_checked_where_it_is_called
     assert [d.code.number for d in read(text.replace("axis = 1", "axis = 0")).errors] == ["DIR310"]
 
 
+def test_a_function_of_values_of_unknown_rank_is_checked_where_it_is_called():
+    text = """
+        func @f(%x: Tensor[?, ??]) {
+          %y = ReduceSum(%x, [1])
+          return %y
+        }
+
+        func @main(%x: Tensor[Float32, (4, 8), 1]) mesh (dp = 2) {
+          %y = @f(%x)
+          return %y
+        }
+    """
+    assert not read(text).errors
+    assert [d.code.number for d in read(text.replace("[1]", "[3]")).errors] == ["DIR310"]
+
+
 def test_what_a_replica_stores_whole_is_said():
     module = read("""
         func @main(%x: Tensor[Float32, (4, 3), 1] {batch = 0}, %w: Tensor[Float32, (3, 3), 1] {param}) {
