@@ -556,7 +556,8 @@ def _claim(claim: Type, v: Value) -> Type:
     """What is stated of a value, with where its parts are."""
     found = type_of(v)
     if isinstance(claim, TensorType) and isinstance(found, TensorType):
-        return replace(claim, places=found.places)
+        known = claim.shape if claim.shape is not None or not found.places else found.shape
+        return replace(claim, shape=known, places=found.places)
     if isinstance(claim, TupleType) and isinstance(found, TupleType):
         return TupleType(tuple(_claim(c, t) for c, t in zip(claim.items, found.items, strict=True)))
     return claim
