@@ -20,7 +20,7 @@ from distir.analysis.placement_states import erased, place_of, state, tensors, u
 from distir.analysis.stated_places import complaint, refuse
 from distir.diagnostics.codes import placements as codes
 from distir.ir import HOST, AnyType, Apply, Mesh, Meshes, Part, SplitAlong, TensorType, TupleType, Type, types
-from distir.ir.places import Place, Size, count, cuts_of, places, show_axes
+from distir.ir.places import Place, Size, along, count, cuts_of, places, show_axes
 from distir.ops import Reject, Value, type_of
 from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import State, is_host
@@ -71,11 +71,13 @@ def placed(meshes: Meshes, statement: Apply, vs: tuple[Value, ...], infer: Infer
         refuse_between(statement, [*map(type_of, vs)], [*map(type_of, ws)], meshes)
     sizes = dict(mesh_of(meshes, vs))
     found = {
-        axis: _typing(statement, whole, ws, tuple(state(v, axis) for v in vs), _dividing(vs, axis, sizes))
+        axis: _typing(statement, whole, ws, tuple(state(v, axis) for v in vs), dividing(vs, axis, sizes))
         for axis in sizes
     }
     wrong = {axis: one for axis, one in found.items() if isinstance(one, Nearest)}
     if wrong:
+        if any(_is_open(t, axis) for axis in wrong for v in vs for t in tensors(type_of(v))):
+            return tuple(map(unplaced, ws))  # a function by itself: its calls are checked with their sizes
         raise refusal(statement, vs, wrong)
     _refuse_parted_twice(statement, found)
     order = _order(statement, vs)
@@ -105,7 +107,7 @@ def _refuse_parted_twice(statement: Apply, found: Mapping[str, Typing | Nearest]
         raise Reject(codes.NOT_PARTS, message, Part("callee"), help=hint)
 
 
-def _dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, Size]) -> int | None:
+def dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, Size]) -> int | None:
     """By how many devices what is split along an axis divides: those of all axes that split the same dimension.
 
     None where a size is a name.
@@ -212,4 +214,11 @@ def _is_known(v: Value) -> bool:
         return all(map(_is_known, v))
     if isinstance(v, TupleType):
         return all(map(_is_known, v.items))
+    if isinstance(v, TensorType) and v.shape is None:
+        return v.device == HOST
     return not isinstance(v, AnyType) or v.device == HOST
+
+
+def _is_open(type: TensorType, axis: str) -> bool:
+    """Whether a value is split along an axis, and some of its sizes are not known."""
+    return isinstance(along(type.places, axis), SplitAlong) and None in (type.shape or (None,))

@@ -159,9 +159,11 @@ def _proved(program: Program, applied: Sequence[tuple[str, Module]], bind: Seque
     from distir.analysis.program import read
     from distir.cli.prove import proof, tell
     from distir.transform import STEPS
+    from distir.transform.mesh import expand
 
     found, original, behind = None, program.module, ""
-    for step, module in applied:
+    for step, made in applied:
+        module = expand(made)
         if STEPS[step].changes_results:
             original, behind = module, step
             continue

@@ -116,11 +116,12 @@ def rolled(module: Module) -> Module:
     """The module with what is done at least `LEAST` times as counted statements; itself where there is nothing."""
     made: dict[str, Function] = {}
     functions: list[Function] = []
+    apart = frozenset(function.name for function in module if counted(function) is not None)
     for function in module:
-        if function.kernel or counted(function) is not None:
+        if function.kernel or function.name in apart:
             functions.append(function)
             continue
-        body, new = _Rolling(function).done()
+        body, new = _Rolling(function, apart).done()
         for each in new:
             if each.name not in module.functions and made.setdefault(each.name, each) is each:
                 functions.append(each)
@@ -129,13 +130,13 @@ def rolled(module: Module) -> Module:
 
 
 class _Rolling:
-    """The body of a function in which runs of statements become counted ones."""
+    """The body of a function in which runs of statements become counted ones. `apart`: functions that are counted."""
 
-    def __init__(self, function: Function) -> None:
-        self.body = function.body
+    def __init__(self, function: Function, apart: frozenset[str]) -> None:
+        self.body, self.apart = function.body, apart
         self.used = {name: index for index, statement in enumerate(self.body) for name in names(operands(statement))}
         """By value: the last statement that uses it."""
-        self.kinds = _kinds(self.body)
+        self.kinds = _kinds(self.body, apart)
         self.following = _following(self.kinds)
         self.integers: dict[int, list[int]] = {}
         """By statement: the numbers in it that may count on."""
@@ -161,7 +162,7 @@ class _Rolling:
 
     def _calls(self, start: int) -> tuple[Call, Function, int] | None:
         """Calls of one function from a statement on, whatever their values are called."""
-        end = _run(self.body, start)
+        end = _run(self.body, start, self.apart)
         return self._counted(start, end, 1) if end - start >= LEAST else None
 
     def _times(self, start: int) -> int:
@@ -215,12 +216,17 @@ class _Rolling:
 _DIGITS = re.compile(r"\d+")
 
 
-def _kinds(body: Sequence[Statement]) -> list[int]:
+def _kinds(body: Sequence[Statement], apart: frozenset[str]) -> list[int]:
     """A number for each statement: the same for those that differ in operands and in numbers alone; 0 for others."""
     found: dict[object, int] = {}
     kinds: list[int] = []
     for statement in body:
-        if not isinstance(statement, (Apply, Call)) or any(isinstance(arg, tuple) for arg in statement.args):
+        is_counted = isinstance(statement, Call) and statement.function in apart
+        if (
+            not isinstance(statement, (Apply, Call))
+            or is_counted
+            or any(isinstance(arg, tuple) for arg in statement.args)
+        ):
             kinds.append(0)
             continue
         stated = statement.facts
@@ -261,10 +267,10 @@ def _named(body: Sequence[Repeatable], period: int, returned: set[str]) -> Count
     return found
 
 
-def _run(body: Sequence[Statement], start: int) -> int:
+def _run(body: Sequence[Statement], start: int, apart: frozenset[str]) -> int:
     """Where the calls of one function end that begin at a statement, and whose facts count on evenly."""
     first = body[start]
-    if not isinstance(first, Call):
+    if not isinstance(first, Call) or first.function in apart:
         return start
     end = start + 1
     step: tuple[int, ...] | None = None

@@ -70,7 +70,7 @@ def nearest(
         changes = tuple(
             Reshard(i, now, needed, means_of(now, needed))
             for i, (now, needed) in enumerate(zip(states, typing.needed, strict=True))
-            if now != needed
+            if now != needed and not (is_host(vs[i]) and isinstance(needed, Split))
         )
         stuck = sum(change.means is None for change in changes)
         ranked.append(((stuck, len(changes), _cost(changes, vs, typing, ws, size or 2)), typing, changes))

@@ -29,9 +29,9 @@ def typings(
     what is split must divide: of this axis and of all others that split the same dimensions; None where one is a name.
 
     Nothing is moved: `()` is a type error, whose reason and remedy `nearest` gives. A pending sum that is added to a
-    whole value is one, and so is an op that draws random numbers in turn. A literal with dimensions is whole: one that
-    meets a split operand must be sliced, a scalar need not be. A host result of a split operand is its size in the
-    whole program, as the per-device form has to state.
+    whole value is one, and so is an op that draws random numbers in turn. A host value is known to every device, which
+    takes the part that meets its parts of other operands. A host result of a split operand is its size in the whole
+    program, as the per-device form has to state.
     """
     return _typings(op, attrs, tuple(operands), tuple(placements), tuple(results), size or 1)
 
@@ -53,7 +53,7 @@ def _typings(
         return _of_items(op, attrs, vs, states, ws, size)
     if is_refused(op, attrs, vs):
         return ()
-    return tuple(t for t in candidates(op, attrs, vs, states, ws, size) if t.needed == states)
+    return tuple(t for t in candidates(op, attrs, vs, states, ws, size) if fits(t, vs, states))
 
 
 def candidates(
@@ -79,6 +79,12 @@ def candidates(
             made = by_letter(op, letter, one, bound, vs, states, ws, size)
             if made is not None:
                 yield made
+
+
+def fits(typing: Typing, vs: Sequence[Value], states: Sequence[State]) -> bool:
+    """Whether operands are placed as a typing needs them; of host values each device takes what it needs."""
+    rows = zip(typing.needed, states, vs, strict=True)
+    return all(need == s or (is_host(v) and isinstance(need, Split)) for need, s, v in rows)
 
 
 def is_refused(op: Op, attrs: Attributes, vs: Sequence[Value]) -> bool:

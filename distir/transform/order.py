@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from distir.analysis import analysed
 from distir.ir import Apply, Function, Module, Part, Site, Statement, TensorType, types
+from distir.ir.places import show_mesh
 from distir.ops.devices import devices_of
 from distir.ops.optimizer import OPTIMIZERS
 from distir.ops.purpose import is_gradient, op_of
@@ -75,6 +76,12 @@ def _with_state_on_hosts(module: Module, entry: Function) -> Evidence | None:
     return None
 
 
+def _on_mesh(module: Module, entry: Function) -> Evidence | None:
+    if not module.mesh:
+        return None
+    return Site(entry.name, None, Part("name")), f"`@{entry.name}` is on a mesh: `{show_mesh(module.mesh)}`"
+
+
 def _statement(module: Module, chosen: Callable[[Statement], bool], words: str) -> Evidence | None:
     for function in module:
         for index, statement in enumerate(function.body):
@@ -94,6 +101,9 @@ SPREAD = (SCATTERED, DISTRIBUTED)
 
 DIFFERENTIATED = Property("take gradients", _differentiated)
 IN_KERNELS = Property("form kernels", _in_kernels)
+ON_MESH = Property("write a program on a mesh", _on_mesh)
+"""The program has a mesh: no step takes it."""
+
 STATE_ON_HOSTS = Property("keep state in the memory of hosts", _with_state_on_hosts)
 
 

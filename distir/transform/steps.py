@@ -51,7 +51,7 @@ from distir.ir.counted import times_in
 from distir.ir.registry import DefinitionError, Registry
 from distir.ir.rolling import Unrolled, rolled, unrolled_from
 from distir.transform.checking import check_result
-from distir.transform.order import Property, listed
+from distir.transform.order import ON_MESH, Property, listed
 
 Transform = Callable[..., Module]
 
@@ -211,13 +211,16 @@ class Application:
             if evidence := found.evidence(module):
                 site, shown = evidence
                 message = f"`{self}` comes before the steps that {found.words}; {shown}"
-                order = f"`{self}`, then {listed(self._later(found), 'or')}"
-                hint = f"apply it to the program before that: the order is {order}"
+                later = self._later(found)
+                order = f": the order is `{self}`, then {listed(later, 'or')}" if later else ""
+                hint = f"apply it to the program before that{order}"
                 raise ProgramError([Diagnostic(codes.WRONG_ORDER, site, message, (), hint)])
 
     def _later(self, wanted: Property) -> list[str]:
         """The steps that give programs a property, and can be applied behind this one."""
         own = set(self.step.given(self.step.makes, self.value))
+        if ON_MESH in own:
+            return []
         found = {name: STEPS[name.partition("=")[0]] for name in makers(wanted)}
         values = {name: name.partition("=")[2] or None for name in found}
         return [name for name, step in found.items() if own.isdisjoint(step.given(step.before, values[name]))]
@@ -404,7 +407,7 @@ def listening() -> Generator[list[str]]:
 def parse_steps(
     words: Sequence[str], keywords: Mapping[str, Any] | None = None, defaults: Mapping[str, Any] | None = None
 ) -> list[Application]:
-    """Steps as words: `grad`, `pp=4`, and options, which belong to the step before them.
+    """Steps as words: `grad`, `pp=4`, and options, which belong to the step before them, also if a step has that name.
 
     `keywords` go to every step that takes them; so do `defaults`, which need not be taken by any. Raises StepError,
     also for an option that a step is given twice.
@@ -413,11 +416,12 @@ def parse_steps(
     places: dict[str, int] = {}
     for place, word in enumerate(words, start=1):
         name, equals, text = word.partition("=")
-        if name in STEPS:
+        is_option = bool(found) and name in found[-1][0].options
+        if name in STEPS and not is_option:
             chosen = STEPS[name]
             found.append((chosen, _given(chosen.value, name, text) if equals else _absent(chosen), {}))
             places = {}
-        elif found and name in found[-1][0].options:
+        elif is_option:
             if name in places:
                 both = f"words {places[name]} and {place}, `{words[places[name] - 1]}` and `{word}`"
                 raise StepError(f"`{found[-1][0].name}` is given its option `{name}` twice: {both}")

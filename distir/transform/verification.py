@@ -43,6 +43,7 @@ from distir.transform.in_float64 import (
     loaded_in_float64,
 )
 from distir.transform.inline import without_calls
+from distir.transform.mesh import erase, expand
 from distir.transform.steps import Application
 
 TOLERANCES = {"Float64": 1e-12, "Float32": 1e-4, "Float16": 2e-2, "BFloat16": 1e-1}
@@ -132,12 +133,13 @@ def verify(
 
     Programs whose floats are Float32 run in Float64, if they can. `tolerance` is a part of a result's greatest element,
     by default as fits the element type; elements that are further off are right where rounding changes them as much,
-    but not more than `most_rounding`.
+    but not more than `most_rounding`. Of a program on a mesh that of every device is run.
     `bind` gives sizes to named dimensions, and values to host parameters; a program whose results take more than
     `max_bytes` at once is not run. Raises VerifyError where parameters or results do not belong together, ProgramError
     if one of the programs does not check, analysis.InputError where a parameter of the original has no type, or a named
     dimension no size, and for `max_bytes`.
     """
+    original, transformed = erase(original), expand(transformed)
     inputs = random_inputs(original, seed, bind or {})
     inputs |= {name: value for name, value in (bind or {}).items() if name in inputs}
     runs = _Runs(original, transformed, inputs, load, max_bytes)

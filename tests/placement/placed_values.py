@@ -18,6 +18,7 @@ from distir.ir.builder import FunctionBuilder
 from distir.ops.layout import Repeated, Shared
 from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, is_host
 from distir.placement.part_types import part_of, whole_block
+from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.items import Expansion
 from distir.transform.sharding.mesh import Mesh, Order
 from distir.transform.sharding.rewrite import Rewriting, restated, rewritten
@@ -125,15 +126,16 @@ def run_on_parts(op, attrs, vs, values, ws, typing, size, seed=0):
     taken = FunctionBuilder("parts")
     taken.take((*statement.results, *(f"x{i}" for i in named)))
     body = Rewriting(size, taken, Mixed(Module([])), mesh.order)
+    held_as = [WHOLE if is_host(v) and isinstance(s, Split) else s for v, s in zip(vs, plain.needed, strict=True)]
     for i in named:
-        body.define(f"x{i}", vs[i], plain.needed[i])
+        body.define(f"x{i}", vs[i], held_as[i])
     write(body, statement, vs, ws, plain)
     expansion = Expansion(mesh, {f"x{i}" for i in named if is_host(vs[i])} | body.single, taken.taken)
     params, given = [], []
     for i in named:
-        held = parts(values[i], typing.needed[i], size, seed)
+        held = parts(values[i], WHOLE if held_as[i] is WHOLE else typing.needed[i], size, seed)
         for own, part in zip(expansion.names(f"x{i}"), held, strict=False):
-            params.append(Param(own, part_of(vs[i], plain.needed[i], size)))
+            params.append(Param(own, part_of(vs[i], held_as[i], size)))
             given.append(part)
     for item in body.items:
         expansion.write(item)
@@ -151,7 +153,11 @@ def write(body, statement, vs, ws, typing):
     elif typing.letter is None:
         body.write(statement, ws, typing.given)
     else:
-        rewritten(body, statement, list(statement.args), vs, ws, typing)
+        typed = zip(
+            typed_where_cut(statement, vs[: len(statement.args)], typing.needed), vs, typing.needed, strict=False
+        )
+        args = [body.placed(arg, s) if is_host(v) and isinstance(s, Split) else arg for arg, v, s in typed]
+        rewritten(body, statement, args, vs, ws, typing)
 
 
 def in_order(state):

@@ -109,13 +109,6 @@ BUGS = [
         id="rows in another order",
     ),
     pytest.param(
-        "%y = Add(%x: {2, 1}, [[1.0], [2.0]])",
-        (Split(0),),
-        [(1, "Slice", 0)],
-        "parts of one dimension",
-        id="literal with dimensions",
-    ),
-    pytest.param(
         "%y = Sum(%x: Tuple[{4,}, {4,}], %z: Tuple[{4,}, {4,}])",
         ((PARTIAL, WHOLE), (PARTIAL, PARTIAL)),
         [(1, "AllReduce", None)],
@@ -136,6 +129,7 @@ def test_the_nearest_typing_is_a_collective_away(text, placements, changes, reas
 @pytest.mark.parametrize(("text", "placements", "given"), [
     (ADD, (PARTIAL, PARTIAL), PARTIAL),
     ("%y = Add(%x: {8, 16}, 2.0)", (Split(0),), Split(0)),
+    ("%y = Add(%x: {2, 1}, [[1.0], [2.0]])", (Split(0),), Split(0)),
     (PRODUCT, (Split(1), Split(0)), PARTIAL),
     (PRODUCT, (PARTIAL, WHOLE), PARTIAL),
     ("%y = ReduceMax(%x: {8, 16}, [1])", (Split(1),), GREATEST),

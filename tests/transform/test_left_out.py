@@ -73,6 +73,8 @@ CHAINS = [
     ["grad loss=mse optimizer=adam", "offload=optimizer"],
     ["grad loss=mse", "dp=2", "zero=3"],
     ["grad loss=mse", "tp=2"],
+    ["mesh dp=2 tp=2"],
+    ["grad loss=mse optimizer=adam", "mesh dp=2 zero=3"],
     ["ep=2"],
     ["cp=2"],
     ["decompose=SoftmaxCrossEntropyLoss"],

@@ -12,7 +12,7 @@ from distir.transform.steps import in_order
 REFUSED = {
     "grad fuse checkpoint=products": "`checkpoint=products`, then `fuse`",
     "grad fuse checkpoint=2": "`checkpoint=2`, then `fuse`",
-    "grad tp=2 offload=activations": "`offload=activations`, then `accumulate`, `cp`, `dp`, `dtp`, `ep`, `pp` or `tp`",
+    "grad tp=2 offload=activations": "`offload=activations`, then `accumulate`, `cp`, `dp`, `dtp`, `ep`, `mesh`, `pp`",
     "grad cp=4 offload=activations": "`offload=activations`, then",
     "accumulate=1 pp=1": "`pp=1`, then `cp`, `dp`, `ep` or `tp`",
     "pp=1 accumulate=2": "`accumulate=2`, then",

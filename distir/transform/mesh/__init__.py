@@ -1,12 +1,15 @@
-"""Programs on a mesh: the sequential program that one means, and the program of every device.
+"""Programs on a mesh: written by a strategy, erased to the sequential program that they mean, expanded to every device.
 
+`step` writes a sequential program on a mesh: `plans` say where parameters are placed, `wanted` how updates want
+gradients to be, and `partition` places the rest by the ops' rules, with collectives between placements (`moves`).
 `erase` takes placements and collectives away. `expand` writes each statement for every device of the mesh, and the
-collectives of devices; how ops are written on parts is the partitioner's (`sharding`). `sized` puts numbers in place
-of names in the sizes of the mesh.
+collectives of devices; how ops are written on parts is the partitioner's of one axis (`sharding`). `sized` puts numbers
+in place of names in the sizes of the mesh.
 """
 
 from distir.transform.mesh.erasure import erase
 from distir.transform.mesh.expansion import expand
 from distir.transform.mesh.sizes import names_in, names_of_sizes, sized
+from distir.transform.mesh.step import mesh
 
-__all__ = ["erase", "expand", "names_in", "names_of_sizes", "sized"]
+__all__ = ["erase", "expand", "mesh", "names_in", "names_of_sizes", "sized"]

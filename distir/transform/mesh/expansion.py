@@ -54,10 +54,12 @@ from distir.transform.mesh.lines import in_lines
 from distir.transform.mesh.sizes import axes_of_device, refuse_names, sized
 from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
 from distir.transform.sharding.body import Callee, ShardedBody
+from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.factors import Decisions, written_along
 from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, with_facts
 from distir.transform.sharding.mesh import Mesh, mesh_of
 from distir.transform.sharding.partition import NONE, Partition
+from distir.transform.sharding.reshard import NotAlong
 from distir.transform.sharding.rewrite import restated, share_of
 from distir.transform.sharding.scatter_gather import gather, scatter
 
@@ -290,7 +292,7 @@ class _Body(ShardedBody):
         elif any(isinstance(type_of(v), TupleType) for v in vs):
             self.write(statement, ws, given)
         else:
-            self._on_parts(statement, vs, ws)
+            self._on_parts(index, statement, vs, ws)
             for name, w, state in zip(statement.results, ws, given, strict=True):
                 self.define(name, w, state)
 
@@ -310,10 +312,19 @@ class _Body(ShardedBody):
         self.items.append(replace(made, facts=statement.facts, stream=statement.stream))
         self.define(name, w, given)
 
-    def _on_parts(self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> None:
+    def _on_parts(self, index: int, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> None:
         """Append a statement as each device executes it on its parts."""
         states = tuple(map(self.state, statement.args))
-        written_along(self, replace(statement, claims=()), self._decisions(statement, vs, ws, states))
+        decisions = self._decisions(statement, vs, ws, states)
+        rows = zip(typed_where_cut(statement, vs, decisions.needed), vs, decisions.needed, strict=True)
+        args = tuple(self.placed(arg, need) if is_host(v) and not is_whole(need) else arg for arg, v, need in rows)
+        try:
+            written_along(self, replace(statement, args=args, claims=()), decisions)
+        except NotAlong:
+            message = f"`{statement.op}` cannot be written out on parts along several axes of the mesh at once"
+            hint = "gather its operands along one of the axes first"
+            site = Site(self.function.name, index)
+            raise ProgramError([Diagnostic(codes.NOT_PARTS, site, message, help=hint)]) from None
 
     def _decisions(
         self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...]

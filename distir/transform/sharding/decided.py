@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from distir.ir import DISCARD, Apply, Arg, Attributes, Dense, Literal
 from distir.ops import OPS, Value, strengthen, type_of
-from distir.placement.along import Split
+from distir.placement.along import Split, State, is_whole
 from distir.placement.rule import Typing
 from distir.transform.sharding.decide import Exchanged
 from distir.transform.sharding.items import Collective
@@ -18,7 +18,7 @@ def write_decided(
     body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequence[Value], decision: Typing
 ) -> None:
     """Append the statement, after collectives that bring its operands into the states needed."""
-    whole = _typed_where_cut(statement, vs, decision)
+    whole = typed_where_cut(statement, vs, decision.needed)
     args = [body.placed(arg, need) for arg, need in zip(whole, decision.needed, strict=True)]
     if decision.letter is None:
         body.write(statement, ws, decision.given, args)
@@ -54,10 +54,10 @@ def _bring_back(
         body.define(name, w, back)
 
 
-def _typed_where_cut(statement: Apply, vs: Sequence[Value], decision: Typing) -> tuple[Arg, ...]:
+def typed_where_cut(statement: Apply, vs: Sequence[Value], needed: Sequence[State]) -> tuple[Arg, ...]:
     """The operands, with element types for literals that are split: those types follow from other operands."""
-    pairs = zip(statement.args, decision.needed, strict=True)
-    if not any(isinstance(arg, Literal) and isinstance(need, Split) for arg, need in pairs):
+    pairs = zip(statement.args, needed, strict=True)
+    if not any(isinstance(arg, Literal) and not is_whole(need) for arg, need in pairs):
         return statement.args
     strong = strengthen(OPS[statement.op], vs, statement.attrs)
     typed = zip(statement.args, vs, strong, strict=True)

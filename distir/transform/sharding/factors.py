@@ -31,12 +31,19 @@ class Decisions:
     @property
     def needed(self) -> tuple[State, ...]:
         """The states that operands need."""
-        return tuple(nested(states, self.factors) for states in zip(*(d.needed for d in self.each), strict=True))
+        return tuple(map(self._nested, zip(*(d.needed for d in self.each), strict=True)))
 
     @property
     def given(self) -> tuple[State, ...]:
         """The states of results."""
-        return tuple(nested(states, self.factors) for states in zip(*(d.given for d in self.each), strict=True))
+        return tuple(map(self._nested, zip(*(d.given for d in self.each), strict=True)))
+
+    def _nested(self, states: Sequence[State]) -> State:
+        """The state of a value that has these by decision."""
+        if self.along:
+            found = {factor: state for state, own in zip(states, self.along, strict=True) for factor in own}
+            states = [found[factor] for factor in range(len(self.factors))]
+        return nested(states, self.factors)
 
 
 def decide_along(

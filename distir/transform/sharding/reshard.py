@@ -239,18 +239,17 @@ class Resharding:
                         arg = self._collective(f"{hint}_sum", "MPIAllreduce", arg, value, there)
                     case Unsplit.PARTIAL, Split(axis, ()):
                         arg = self._collective(f"{hint}_sum", "MPIReduceScatter", arg, value, there, axis=axis)
-                    case Split(axis, ()), Unsplit.WHOLE:
-                        arg = self._collective(f"{hint}_whole", "MPIAllgather", arg, value, there, axis=axis)
+                    case Split(), Unsplit.WHOLE:
+                        arg = self._gathered(arg, hint, value, before)
                     case Split(joined, ()), Split(cut, ()):
                         axes = {"split_axis": cut, "concat_axis": joined}
                         arg = self._collective(f"{hint}_turned", "MPIAlltoall", arg, value, there, **axes)
-                    case Unsplit.WHOLE, Split(axis, ()):
-                        name = self.fresh(f"{hint}_part")
-                        self.items.append(LocalSlice(name, arg, axis))
-                        self.define(name, value, there)
-                        arg = name
+                    case Unsplit.WHOLE, Split():
+                        arg = self._cut(arg, hint, value, after)
                     case _:
                         raise NotAlong
+                assert isinstance(arg, str)
+                self.define(arg, value, there)
         return arg
 
     def _collective(self, hint: str, op: str, arg: Arg, value: Value, state: State, **attrs: int) -> str:

@@ -1,0 +1,121 @@
+"""The collectives that bring a value from one placement over the axes of a mesh into another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from distir.ir import Attributes, PendingAlong, Places, SplitAlong
+from distir.ir.places import Repeated, along, cuts_of, places, without
+
+
+class NoWay(Exception):  # noqa: N818 - a verdict on two placements, not a failure of ours
+    """No collectives bring a value there: it is to be split in blocks of which the number is not said."""
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMove:
+    """One collective over an axis: its op and attributes, the ending of its result's name, and the new placement.
+
+    `cut`: how `Shard` cuts a dimension; each of several blocks by itself.
+    """
+
+    op: str
+    attrs: Attributes
+    ending: str
+    given: Places
+    cut: SplitAlong | None = None
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it ends a pending sum or maximum."""
+        return self.op in REDUCING
+
+
+REDUCING = frozenset({"AllReduce", "ReduceScatter"})
+
+
+def moves(now: Places, wanted: Places) -> Iterator[AxisMove]:
+    """What brings a value from one placement into another: what makes it smaller first, gathering last.
+
+    A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Raises NoWay.
+    """
+    while now != wanted:
+        move = _split(now, wanted) or _reduced(now, wanted) or _exchanged(now, wanted) or _gathered(now, wanted)
+        if move is None:
+            raise NoWay
+        yield move
+        now = move.given
+
+
+def _split(now: Places, wanted: Places) -> AxisMove | None:
+    """A part of a value that is whole along an axis, or of a sum that is pending."""
+    ready = [cut for cut in wanted if isinstance(cut, SplitAlong) and _is_next(now, cut, wanted)]
+    for cut in ready:
+        if along(now, cut.axis) is None and not any(isinstance(block, Repeated) for block in cut.blocks):
+            return _move("Shard", "part", now, cut, axis=cut.axis, dim=cut.dim)
+    for cut in ready:
+        if along(now, cut.axis) == PendingAlong(cut.axis) and not cut.blocks:
+            return _move("ReduceScatter", "sum", now, cut, axis=cut.axis, dim=cut.dim)
+    return None
+
+
+def _reduced(now: Places, wanted: Places) -> AxisMove | None:
+    """What is pending, whole; or a whole value in equal shares of a sum."""
+    for place in now:
+        if isinstance(place, PendingAlong) and place not in wanted:
+            how = {} if place.how == "sum" else {"op": place.how}
+            ending = "sum" if place.how == "sum" else "greatest"
+            then = along(wanted, place.axis)
+            if place.how == "sum" and isinstance(then, SplitAlong) and not then.blocks and _obstructed(now, wanted):
+                continue  # scattered, once what splits the dimension is gathered
+            return AxisMove("AllReduce", Attributes({"axis": place.axis, **how}), ending, without(now, place.axis))
+    for place in wanted:
+        if isinstance(place, PendingAlong) and along(now, place.axis) is None:
+            return AxisMove("Share", Attributes({"axis": place.axis}), "share", places((*now, place)))
+    return None
+
+
+def _exchanged(now: Places, wanted: Places) -> AxisMove | None:
+    """A value that is split in one dimension, split along the same axis in another."""
+    for cut in wanted:
+        before = along(now, cut.axis)
+        if not isinstance(cut, SplitAlong) or not isinstance(before, SplitAlong) or before.dim == cut.dim:
+            continue
+        is_one = not before.blocks and not cut.blocks
+        if is_one and _innermost(now, before.dim) == before and _is_next(now, cut, wanted):
+            return _move("AllToAll", "turned", now, cut, axis=cut.axis, split=cut.dim, join=before.dim)
+    return None
+
+
+def _gathered(now: Places, wanted: Places) -> AxisMove | None:
+    """A dimension that is split otherwise than it is to be, whole along the innermost axis that splits it."""
+    for dim in dict.fromkeys(cut.dim for cut in now if isinstance(cut, SplitAlong)):
+        if not _is_start(cuts_of(now, dim), cuts_of(wanted, dim)):
+            cut = _innermost(now, dim)
+            attrs = Attributes({"axis": cut.axis, "dim": dim})
+            return AxisMove("AllGather", attrs, "whole", without(now, cut.axis))
+    return None
+
+
+def _move(op: str, ending: str, now: Places, cut: SplitAlong, **attrs: str | int) -> AxisMove:
+    return AxisMove(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)), cut)
+
+
+def _is_next(now: Places, cut: SplitAlong, wanted: Places) -> bool:
+    """Whether a dimension, as it is split, is to be split along this axis next."""
+    before, after = cuts_of(now, cut.dim), cuts_of(wanted, cut.dim)
+    return after[: len(before) + 1] == [*before, cut]
+
+
+def _obstructed(now: Places, wanted: Places) -> bool:
+    """Whether some dimension is split otherwise than it is to be."""
+    return _gathered(now, wanted) is not None
+
+
+def _is_start(before: Sequence[SplitAlong], after: Sequence[SplitAlong]) -> bool:
+    return after[: len(before)] == [*before]
+
+
+def _innermost(now: Places, dim: int) -> SplitAlong:
+    return cuts_of(now, dim)[-1]

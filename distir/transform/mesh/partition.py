@@ -1,0 +1,612 @@
+"""Writes the functions of a sequential program on a mesh, all axes at once, from where its parameters are placed.
+
+Each function is written once for the placements of its arguments, statement by statement, forward. An op stays as it
+is: along each axis its rule says how its operands must be placed (`sharding.decide`), and collectives bring them there.
+So without placements and collectives the program is the sequential one.
+
+A value keeps its placement until a statement needs another one. A pending sum is ended where it is first needed whole,
+once for all its users; one that an update takes, as the update's weight and state are placed (`wanted`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from distir.analysis import Analysis
+from distir.analysis.placement_states import erased, place_of, state
+from distir.analysis.placing import dividing, placed
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import (
+    DISCARD,
+    NO_FACTS,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Facts,
+    Function,
+    Literal,
+    Meshes,
+    Module,
+    Part,
+    PendingAlong,
+    Places,
+    Return,
+    Site,
+    SplitAlong,
+    Statement,
+    TensorType,
+    TupleType,
+    Type,
+    results,
+)
+from distir.ir import Mesh as Axes
+from distir.ir.builder import namer
+from distir.ir.dataflow import maker, uses
+from distir.ir.deep import Deep, finish
+from distir.ir.places import Repeated, Shared, along, cuts_of, places
+from distir.ir.rewrite import facts_of, mapped, with_names
+from distir.ops import OPS, Reject, Value, item_of, type_of
+from distir.placement.along import PARTIAL, WHOLE, Split, State, is_host
+from distir.placement.rule import Typing
+from distir.transform.mesh.moves import AxisMove, NoWay, moves
+from distir.transform.mesh.wanted import Gradient
+from distir.transform.orphans import without_orphans
+from distir.transform.sharding.decide import NoRule, decide
+from distir.transform.sharding.reshard import block_sizes
+
+Loose = frozenset[str]
+"""The axes along which a value is split only to be stored so: an op that could be split otherwise gathers it."""
+
+FIXED: Loose = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCallee:
+    """A function for arguments that are placed so."""
+
+    name: str
+    given: tuple[Value, ...]
+    loose: tuple[Loose, ...]
+    sums: int
+    """The number of pending sums that a call of it ends."""
+
+
+Key = tuple[str, tuple[Value, ...], tuple[Loose, ...]]
+
+
+@dataclass
+class MeshPartition:
+    """One run over one module. `functions` are those written so far, callees before callers."""
+
+    analysis: Analysis
+    axes: Axes
+    functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    origins: dict[str, str] = field(default_factory=dict[str, str])
+    """By function: the one of which it was written."""
+    _done: dict[Key, PlacedCallee] = field(default_factory=dict[Key, PlacedCallee])
+
+    def entry(
+        self,
+        function: Function,
+        args: Sequence[Type],
+        loose: Sequence[Loose],
+        results: Mapping[str, Places],
+        gradients: Mapping[str, Gradient],
+        early: bool,
+    ) -> Module:
+        """The program whose entry function takes these arguments.
+
+        `results`: by value that it returns, the placement that is wanted. `gradients`: by value, what its update wants,
+        at once if `early`, else where it is first needed whole.
+        """
+        body = _Body(self, function, tuple(args), tuple(loose), results, gradients, early)
+        finish(body.run())
+        returned = tuple(map(body.returned, function.returned))
+        made = self._made(function, body, returned)
+        whole = _with_result_names(replace(made, mesh=self.axes), function.returned)
+        return without_orphans(self.analysis.module, [*self.functions.values(), whole], self.origins)
+
+    def callee(self, name: str, args: tuple[Value, ...], loose: tuple[Loose, ...]) -> Deep[PlacedCallee]:
+        """The function for arguments that are placed so, written once."""
+        key = (name, args, loose)
+        known = self._done.get(key)
+        if known is None:
+            function = self.analysis.module.functions[name]
+            body = _Body(self, function, args, loose)
+            yield body.run()
+            returned = tuple(map(body.settled, function.returned))
+            written = self._named(self._made(function, body, returned))
+            given = tuple(map(body.value, returned))
+            known = self._done[key] = PlacedCallee(written, given, tuple(map(body.loose, returned)), body.sums)
+        return known
+
+    def _made(self, function: Function, body: _Body, returned: tuple[Arg, ...]) -> Function:
+        params = tuple(replace(p, type=_claim(p.type, body.value(p.name))) for p in function.params)
+        stated = function.result_types
+        if stated is not None:
+            stated = tuple(_claim(t, body.value(arg)) for t, arg in zip(stated, returned, strict=True))
+        return replace(function, params=params, body=(*body.written, Return(returned)), result_types=stated)
+
+    def _named(self, function: Function) -> str:
+        """Add a function under its own name, with a number if that is another's."""
+        number, made = 0, function
+        while made != self.functions.get(made.name, made) or (number and made.name in self.analysis.module.functions):
+            number += 1
+            made = replace(function, name=f"{function.name}_{number}")
+        self.functions[made.name], self.origins[made.name] = made, function.name
+        return made.name
+
+
+class _Body:
+    """The statements of a function in progress, with the values of its names and where they are placed."""
+
+    def __init__(
+        self,
+        program: MeshPartition,
+        function: Function,
+        args: tuple[Value, ...],
+        loose: tuple[Loose, ...],
+        results: Mapping[str, Places] | None = None,
+        gradients: Mapping[str, Gradient] | None = None,
+        early: bool = False,
+    ) -> None:
+        self.program, self.function, self.axes = program, function, program.axes
+        self.domain = program.analysis.domain
+        self.instance = self.domain.instance(function.name, tuple(map(erased, args)))
+        self.wanted, self.gradients, self.early = results or {}, gradients or {}, early
+        self.names = namer(function)
+        self.written: list[Statement] = []
+        self.sums = 0
+        self._around = NO_FACTS
+        """The facts of collectives for the present statement."""
+        self._values: dict[str, Value] = {}
+        self._loose: dict[str, Loose] = {}
+        self._settled: dict[str, str] = {}
+        """By pending sum: what it was first brought to."""
+        self._moved: dict[tuple[str, Places, str], str] = {}
+        """By value, placement and, of one that is gathered for its use, phase: the collective's result."""
+        for param, value, own in zip(function.params, args, loose, strict=True):
+            self._define(param.name, value, own)
+
+    def run(self) -> Deep[None]:
+        """Write all statements."""
+        for index, statement in enumerate(self.function.body):
+            if not isinstance(statement, (Apply, Call)):
+                assert isinstance(statement, Return), "the module checks"
+                continue
+            self._around = replace(self._facts(statement), of="")
+            try:
+                if isinstance(statement, Apply):
+                    self._apply(self._with_sums(statement))
+                else:
+                    yield from self._call(statement)
+            except Reject as reject:
+                site = Site(self.function.name, index, reject.part if isinstance(reject.part, Part) else None)
+                raise ProgramError([Diagnostic(reject.code, site, reject.message, (), reject.help)]) from None
+            except NoRule:
+                raise self._no_rule(index, statement) from None
+            for name in results(statement):
+                try:
+                    self._placed_as_wanted(name)
+                except NoWay:
+                    message = (
+                        f"`%{name}` is `{self.value(name)}`, and is to be split in blocks of a number that is not known"
+                    )
+                    found = Diagnostic(codes.BAD_SPLIT, Site(self.function.name, index), message)
+                    raise ProgramError([found]) from None
+
+    def value(self, arg: Arg) -> Value:
+        """A value of the whole program, with where its parts are."""
+        if isinstance(arg, str):
+            return self._values[arg] if arg else None
+        return arg if isinstance(arg, Literal) else tuple(map(self.value, arg))
+
+    def loose(self, arg: Arg) -> Loose:
+        """The axes along which a value is split only to be stored so."""
+        return self._loose.get(arg, FIXED) if isinstance(arg, str) else FIXED
+
+    def settled(self, arg: Arg) -> Arg:
+        """An argument, with pending sums ended if a statement needed that."""
+        while isinstance(arg, str) and arg in self._settled:
+            arg = self._settled[arg]
+        return arg
+
+    def returned(self, arg: Arg) -> Arg:
+        """A result of the program: nothing is pending, and blocks are in a finite list."""
+        made = maker(self.function, arg) if isinstance(arg, str) else None
+        self._around = Facts(facts_of(made).phase) if isinstance(made, (Apply, Call)) else NO_FACTS
+        arg = self.settled(arg)
+        found = self._places(arg)
+        left = [p for p in found if not (isinstance(p, PendingAlong) or any(isinstance(b, Repeated) for b in p.blocks))]
+        return self._brought(arg, tuple(left)) if len(left) < len(found) else arg
+
+    # ---- statements
+
+    def _apply(self, statement: Apply) -> None:
+        vs = tuple(map(self.value, statement.args))
+        ws = self.domain.answer(statement, tuple(map(erased, vs)))
+        if statement.op in ("MakeTuple", "UnpackTuple") or all(map(is_host, ws)):
+            own = frozenset[str]().union(*map(self.loose, statement.args))
+            self._write(statement, ws, [own] * len(ws))
+            return
+        whole_along: set[str] = set()
+        """The axes along which operands that are split are gathered, whatever the op's rule says."""
+        while True:
+            each = [self._typing(statement, vs, ws, axis, axis in whole_along) for axis, _ in self.axes]
+            apart = [axis for (axis, _), typing in zip(self.axes, each, strict=True) if typing.parted]
+            if len(apart) > 1:  # of parts along two axes no device can compute its part
+                whole_along |= {*apart[:-1]}
+                continue
+            summed = self._summed_as_wanted(statement, each)
+            if summed != statement:
+                self._apply(summed)
+                return
+            needed = [tuple(typing.needed[i] for typing in each) for i in range(len(vs))]
+            order = self._order(vs, needed)
+            try:
+                args = [self._as_needed(*one, order) for one in zip(statement.args, needed, strict=True)]
+                break
+            except NoWay:
+                whole_along |= {a for one in needed for (a, _), s in zip(self.axes, one, strict=True) if _has_blocks(s)}
+        loose = [
+            frozenset(axis for (axis, _), typing in zip(self.axes, each, strict=True) if _is_loose(typing.given[j]))
+            for j in range(len(ws))
+        ]
+        self._write(replace(statement, args=tuple(args)), ws, loose)
+
+    def _call(self, statement: Call) -> Deep[None]:
+        function = self.domain.module.functions[statement.function]
+        pairs = zip(statement.args, function.params, strict=True)
+        args = tuple(arg if _hands_on(function, p.name) else self._used(arg) for arg, p in pairs)
+        args = yield from self._given_to(replace(statement, args=args))
+        vs = tuple(map(self.value, args))
+        callee = yield self.program.callee(statement.function, vs, tuple(map(self.loose, args)))
+        self.sums += callee.sums
+        claims = _claims(statement, callee.given)
+        self.written.append(replace(statement, function=callee.name, args=args, claims=claims))
+        for name, w, loose in zip(statement.results, callee.given, callee.loose, strict=True):
+            self._define(name, w, loose)
+
+    def _used(self, arg: Arg) -> Arg:
+        """An argument, gathered where it is split only to be stored so: once for a function, before it is called."""
+        return self._brought(arg, tuple(p for p in self._places(arg) if p.axis not in self.loose(arg)))
+
+    def _write(self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose]) -> None:
+        """Append an op whose operands are placed as it needs them."""
+        vs = tuple(map(self.value, statement.args))
+        made = placed(Meshes(self.axes), statement, vs, lambda _: ws)
+        self.written.append(replace(statement, claims=_claims(statement, made)))
+        for name, w, own in zip(statement.results, made, loose, strict=True):
+            self._define(name, w, own)
+
+    def _define(self, name: str, value: Value, loose: Loose) -> None:
+        if name != DISCARD:
+            self._values[name] = value
+            if loose:
+                self._loose[name] = loose
+
+    def _facts(self, statement: Apply | Call) -> Facts:
+        if isinstance(statement, Apply):
+            return statement.facts
+        return self.domain.module.functions[statement.function].facts.within(statement.facts)
+
+    # ---- how operands must be placed
+
+    def _typing(
+        self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], axis: str, gathered: bool
+    ) -> Typing:
+        """How a statement is executed along one axis; `gathered`: on no parts."""
+        op, size = OPS[statement.op], dividing(vs, axis, dict(self.axes))
+        whole, made = tuple(map(erased, vs)), [type_of(w) for w in ws]
+        states = [self._state(arg, axis) for arg in statement.args]
+        if any(isinstance(type_of(v), TupleType) for v in vs):
+            return self._of_items(op.name, statement, whole, states, ws, size)
+        if gathered:
+            states = [WHOLE if isinstance(s, Split) else s for s in states]
+        return decide(op, statement.attrs, whole, states, made, size)
+
+    def _of_items(
+        self,
+        op: str,
+        statement: Apply,
+        vs: tuple[Value, ...],
+        states: Sequence[State],
+        ws: tuple[Value, ...],
+        size: int,
+    ) -> Typing:
+        """How an op over tuples is executed along one axis: item by item."""
+        tuples = [isinstance(type_of(v), TupleType) for v in vs]
+        count = next(len(t.items) for v in vs if isinstance(t := type_of(v), TupleType))
+        each = [
+            decide(
+                OPS[op],
+                statement.attrs,
+                [item_of(v, k) for v in vs],
+                [s[k] if isinstance(s, tuple) else s for s in states],
+                [type_of(item_of(w, k)) for w in ws],
+                size,
+            )
+            for k in range(count)
+        ]
+        needed = (tuple(t.needed[i] for t in each) if is_tuple else WHOLE for i, is_tuple in enumerate(tuples))
+        return Typing(tuple(needed), tuple(tuple(t.given[j] for t in each) for j in range(len(ws))))
+
+    def _state(self, arg: Arg, axis: str) -> State:
+        found = state(self.value(arg), axis)
+        return _loosened(found) if axis in self.loose(arg) else found
+
+    def _order(self, vs: Sequence[Value], needed: Sequence[Sequence[State]]) -> list[str]:
+        """The axes, in the order in which they are to cut dimensions of operands: that of operands which have it."""
+        first: set[tuple[str, str]] = set()
+        for v, states in zip(vs, needed, strict=True):
+            for tensor in _tensors(type_of(v)):
+                for dim in range(len(tensor.shape or ())):
+                    own = [cut.axis for cut in cuts_of(tensor.places, dim)]
+                    then = [axis for (axis, _), s in zip(self.axes, states, strict=True) if _is_along(s, dim)]
+                    own += [axis for axis in then if axis not in own]
+                    pairs = ((a, b) for n, a in enumerate(own) for b in own[n + 1 :])
+                    first |= {(a, b) for a, b in pairs if (b, a) not in first}
+        left, found = [axis for axis, _ in self.axes], list[str]()
+        while left:
+            axis = next((a for a in left if not any((b, a) in first for b in left)), left[0])
+            left.remove(axis)
+            found.append(axis)
+        return found
+
+    def _as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str]) -> Arg:
+        """An operand as a statement needs it along each axis. Raises NoWay."""
+        if any(isinstance(s, tuple) for s in needed):
+            return self._items_as_needed(arg, needed, order)
+        if not isinstance(type_of(self.value(arg)), TensorType) or is_host(self.value(arg)):
+            return arg
+        states = dict(zip((axis for axis, _ in self.axes), needed, strict=True))
+        found = (place_of(states[axis], axis) for axis in order)
+        return self._brought(arg, places(place for place in found if place is not None))
+
+    def _items_as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str]) -> Arg:
+        """A tuple whose items are brought to where they are needed, each by itself."""
+        assert isinstance(arg, str)
+        if all(state(self.value(arg), axis) == s for (axis, _), s in zip(self.axes, needed, strict=True)):
+            return arg
+        found = type_of(self.value(arg))
+        assert isinstance(found, TupleType)
+        items = tuple(self.names.fresh(f"{arg}_{k}") for k in range(len(found.items)))
+        unpacked = Apply(items, "UnpackTuple", (arg,), facts=self._around)
+        self._write(unpacked, found.items, [self.loose(arg)] * len(items))
+        own = ([s[k] if isinstance(s, tuple) else s for s in needed] for k in range(len(items)))
+        args = tuple(self._as_needed(item, states, order) for item, states in zip(items, own, strict=True))
+        made = self.names.fresh(f"{arg}_placed")
+        self._write(Apply((made,), "MakeTuple", args, facts=self._around), (erased(found),), [FIXED])
+        return made
+
+    # ---- collectives
+
+    def _places(self, arg: Arg) -> Places:
+        found = type_of(self.value(arg))
+        return found.places if isinstance(found, TensorType) else ()
+
+    def _brought(self, arg: Arg, wanted: Places) -> Arg:
+        """A value in another placement. Raises NoWay."""
+        for move in [*moves(self._places(arg), wanted)]:
+            assert isinstance(arg, str), "literals are host values"
+            arg = self._collective(arg, move)
+        return arg
+
+    def _collective(self, arg: str, move: AxisMove) -> str:
+        """The result of a collective; of a weight that is gathered for its use, again in each phase."""
+        of = self.loose(arg) & {str(move.attrs["axis"])}
+        key = (arg, move.given, self._around.phase if of else "")
+        if key not in self._moved:
+            if move.cut is not None and move.cut.blocks:
+                self._moved[key] = self._in_blocks(arg, move.cut)
+                return self._moved[key]
+            made = self._moved[key] = self.names.fresh(f"{arg}_{move.ending}")
+            self.written.append(Apply((made,), move.op, (arg,), move.attrs, facts=self._around))
+            before = type_of(self.value(arg))
+            assert isinstance(before, TensorType)
+            self._define(made, replace(before, places=move.given), self.loose(arg) - of)
+            if move.reduces:
+                self.sums += 1
+                self._settled.setdefault(arg, made)
+        return self._moved[key]
+
+    def _in_blocks(self, arg: str, cut: SplitAlong) -> str:
+        """A value of which each block is split by itself."""
+        names = tuple(self.names.fresh(f"{arg}_block") for _ in cut.blocks)
+        args, attrs = block_sizes(arg, Split(cut.dim, cut.blocks), 1)
+        self._apply(Apply(names, "Split", args, attrs, facts=self._around))
+        one = replace(cut, blocks=())
+        parts = tuple(
+            name if isinstance(block, Shared) else self._brought(name, places((*self._places(name), one)))
+            for name, block in zip(names, cut.blocks, strict=True)
+        )
+        made = self.names.fresh(f"{arg}_part")
+        self._apply(Apply((made,), "Concat", parts, Attributes({"axis": cut.dim}), facts=self._around))
+        return made
+
+    # ---- pending sums
+
+    def _pending(self, arg: Arg) -> Places:
+        """The sums that are pending in a value."""
+        return tuple(p for p in self._places(arg) if p == PendingAlong(p.axis))
+
+    def _ended(self, arg: Arg, kept: Sequence[str] = ()) -> Arg:
+        """A value without pending sums but along axes that are `kept`; a gradient is split as its update wants it."""
+        now = self._places(arg)
+        left = tuple(p for p in now if p.axis in kept or p not in self._pending(arg))
+        gradient = self.gradients.get(arg) if isinstance(arg, str) else None
+        if left == now or gradient is None:
+            return self._brought(arg, left)
+        around, self._around = self._around, replace(self._around, of=gradient.of)
+        split = (p for p in gradient.wanted if along(left, p.axis) is None)
+        try:
+            made = self._brought(arg, places((*left, *split)))
+        except NoWay:
+            made = self._brought(arg, left)
+        self._around = around
+        assert isinstance(arg, str)
+        assert isinstance(made, str)
+        self._settled[arg] = made
+        return made
+
+    def _placed_as_wanted(self, name: str) -> None:
+        """Bring what a statement gave to where the program returns it, or its update wants it, if that is at once."""
+        if self.early and name in self.gradients and self.gradients[name].last:
+            self._ended(name)
+        wanted = self.wanted.get(name)
+        if wanted is not None and (made := self._brought(self.settled(name), wanted)) != name:
+            assert isinstance(made, str)
+            self._settled[name] = made
+
+    def _summed_as_wanted(self, statement: Apply, each: Sequence[Typing]) -> Apply:
+        """The statement with gradients among its operands summed as their updates want them, where it needs sums."""
+        args = list(statement.args)
+        for i, arg in enumerate(statement.args):
+            if arg in self.gradients:
+                kept = [axis for (axis, _), t in zip(self.axes, each, strict=True) if t.needed[i] is PARTIAL]
+                args[i] = self._ended(arg, kept)
+        return replace(statement, args=tuple(args))
+
+    def _with_sums(self, statement: Apply) -> Apply:
+        """The statement with operands that are ended already, or before it because that communicates less."""
+        for arg in statement.args:
+            if isinstance(arg, str) and arg not in self._settled and self._pending(arg) and self._is_worth_a_sum(arg):
+                self._ended(arg)
+        args = tuple(map(self.settled, statement.args))
+        statement = statement if args == statement.args else replace(statement, args=args)
+        if statement.op == "Sum":
+            for axis, _ in self.axes:
+                statement = self._terms_first(statement, axis)
+        return statement
+
+    def _terms_first(self, statement: Apply, axis: str) -> Apply:
+        """Add operands that are pending along an axis first, to end one sum instead of several."""
+        own = [arg for arg in statement.args if PendingAlong(axis) in self._pending(arg)]
+        if not 1 < len(own) < len(statement.args):
+            return statement
+        name = self.names.fresh(f"{statement.results[0]}_terms")
+        self._apply(Apply((name,), "Sum", tuple(own), facts=statement.facts))
+        return replace(statement, args=(name, *(arg for arg in statement.args if arg not in own)))
+
+    def _is_worth_a_sum(self, name: str) -> bool:
+        """Whether several statements use a value whose results, each summed by itself, are larger together."""
+        users = [self.function.body[i] for i in self._uses.get(name, ())]
+        made = [tuple(n for n in results(user) if n != DISCARD) or (name,) for user in users]
+        sizes = (sum(_elements(type_of(v)) for v in self.instance.state(names)) for names in made)
+        return len(users) > 1 and _elements(type_of(self.value(name))) <= sum(sizes)
+
+    @cached_property
+    def _uses(self) -> Mapping[str, Sequence[int]]:
+        return uses(self.function)
+
+    def _given_to(self, statement: Call) -> Deep[tuple[Arg, ...]]:
+        """The arguments of a call: sums stay pending if the function only passes them on, or adds to them."""
+        args = list(map(self.settled, statement.args))
+        pending = [i for i, arg in enumerate(args) if self._pending(arg)]
+        if not pending:
+            return tuple(args)
+
+        def sums(kept: Sequence[int]) -> Deep[int]:
+            vs = tuple(self.value(a) if i in kept else _whole(self.value(a)) for i, a in enumerate(args))
+            return (yield self.program.callee(statement.function, vs, tuple(map(self.loose, args)))).sums
+
+        least, kept = (yield sums(())), pending
+        if (yield sums(pending)) > least:
+            kept = list[int]()
+            for i in pending:
+                if (yield sums((i,))) <= least:
+                    kept.append(i)
+        return tuple(arg if i in kept else self._ended(arg) for i, arg in enumerate(args))
+
+    def _no_rule(self, index: int, statement: Apply | Call) -> ProgramError:
+        """The error of an op that has no rule by which it could be split."""
+        assert isinstance(statement, Apply)
+        split = next(a for a in statement.args if any(isinstance(p, SplitAlong) for p in self._places(a)))
+        message = f"nothing says how `{statement.op}` can be split, and `%{split}` is: `{self.value(split)}`"
+        hint = f"state a rule where the op is defined (`@{statement.op}.sharding`)"
+        return ProgramError([Diagnostic(codes.NO_SHARDING_RULE, Site(self.function.name, index), message, (), hint)])
+
+
+def _hands_on(function: Function, name: str) -> bool:
+    """Whether a function gives a parameter to others only, as one of several layers does."""
+    return all(isinstance(function.body[i], Call) for i in uses(function).get(name, ()))
+
+
+def _with_result_names(function: Function, names: Sequence[Arg]) -> Function:
+    """The function with what it returns under the names that this had before collectives."""
+    defined = {name for statement in function.body for name in results(statement)}
+    pairs = [(old, new) for old, new in zip(names, function.returned, strict=True) if old != new and old in defined]
+    free = namer(function)
+    renamed: dict[str, str] = {}
+    for old, new in pairs:
+        if isinstance(old, str) and isinstance(new, str) and old not in function.returned and new not in renamed:
+            renamed |= {new: old, old: free.fresh(f"{old}_own")}
+    return mapped(function, lambda s: with_names(s, renamed)) if renamed else function
+
+
+def _claims(statement: Apply | Call, ws: Sequence[Value]) -> tuple[Type | None, ...]:
+    pairs = zip(statement.claims, ws, strict=False)
+    return tuple(None if claim is None else _claim(claim, w) for claim, w in pairs)
+
+
+def _claim(claim: Type, v: Value) -> Type:
+    """What is stated of a value, with where its parts are."""
+    found = type_of(v)
+    if isinstance(claim, TensorType) and isinstance(found, TensorType):
+        known = claim.shape if claim.shape is not None or not found.places else found.shape
+        return replace(claim, shape=known, places=found.places)
+    if isinstance(claim, TupleType) and isinstance(found, TupleType):
+        return TupleType(tuple(_claim(c, t) for c, t in zip(claim.items, found.items, strict=True)))
+    return claim
+
+
+def _whole(v: Value) -> Value:
+    """A value without pending sums."""
+    if not isinstance(v, TensorType):
+        return v
+    return replace(v, places=tuple(p for p in v.places if p != PendingAlong(p.axis)))
+
+
+def _tensors(type: Type) -> Iterator[TensorType]:
+    if isinstance(type, TupleType):
+        for item in type.items:
+            yield from _tensors(item)
+    elif isinstance(type, TensorType):
+        yield type
+
+
+def _loosened(found: State) -> State:
+    if isinstance(found, tuple):
+        return tuple(map(_loosened, found))
+    return replace(found, loose=True) if isinstance(found, Split) else found
+
+
+def _any(found: State, holds: Callable[[Split], bool]) -> bool:
+    if isinstance(found, tuple):
+        return any(_any(item, holds) for item in found)
+    return isinstance(found, Split) and holds(found)
+
+
+def _is_loose(found: State) -> bool:
+    return _any(found, lambda split: split.loose)
+
+
+def _has_blocks(found: State) -> bool:
+    return _any(found, lambda split: bool(split.blocks))
+
+
+def _is_along(found: State, dim: int) -> bool:
+    return _any(found, lambda split: split.axis == dim)
+
+
+def _elements(type: Type) -> int:
+    """The number of elements, with 1 for unknown dimensions."""
+    if isinstance(type, TupleType):
+        return sum(map(_elements, type.items))
+    shape = type.shape or () if isinstance(type, TensorType) else (0,)
+    return math.prod(dim if isinstance(dim, int) else 1 for dim in shape)

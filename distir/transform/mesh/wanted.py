@@ -1,0 +1,83 @@
+"""How the updates of a training step want gradients to be placed: as the weights and the state that they update.
+
+A gradient that is a pending sum over replicas is so reduced to the part of it that each device updates, and not to the
+whole of which each takes its part. What only scales or casts a gradient wants it as its result is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from distir.analysis import Instance
+from distir.ir import Apply, Function, Places, SplitAlong, TensorType, Type
+from distir.ir.places import places, without
+from distir.ops import OPS, type_of
+from distir.ops.splitting import layout
+from distir.placement.along import PARTIAL, WHOLE
+from distir.placement.rule import kept
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """The placement in which a gradient is wanted, and the weight that it is of."""
+
+    wanted: Places
+    of: str
+    last: bool = True
+    """Whether its sum over devices cannot wait: what is computed of it is no sum, as of a cast to another type."""
+
+
+def gradients(function: Function, instance: Instance, params: Mapping[str, Type]) -> dict[str, Gradient]:
+    """By value of an entry function: the gradient that it is. `params`: its parameters, placed."""
+    found: dict[str, Gradient] = {}
+    for statement in reversed(function.body):
+        if not isinstance(statement, Apply):
+            continue
+        if is_update(statement):
+            gradient = statement.args[1]
+            placed = [t for a in statement.args if isinstance(t := params.get(str(a)), TensorType)]
+            if isinstance(gradient, str) and placed:
+                of = statement.facts.of or str(statement.args[0])
+                found.setdefault(gradient, Gradient(_joined(placed), of))
+        elif len(statement.results) == 1 and statement.results[0] in found:
+            after = found[statement.results[0]]
+            for arg, wanted, last in _before(statement, instance, after.wanted):
+                found.setdefault(arg, Gradient(wanted, after.of, last))
+    return found
+
+
+def is_update(statement: Apply) -> bool:
+    """Whether an op replaces its first operand, a weight or what it is kept in, by means of the second, a gradient."""
+    op = OPS[statement.op]
+    return op.inplace != "each" and op.inplace.get(0) == 0 and op.communication is None and len(statement.args) > 1
+
+
+def _joined(placed: Sequence[TensorType]) -> Places:
+    """The placement of what is split most: state may be split where its weight is not."""
+    return max((t.places for t in placed if len(t.shape or ()) == len(placed[0].shape or ())), key=len)
+
+
+def _before(statement: Apply, instance: Instance, wanted: Places) -> list[tuple[str, Places, bool]]:
+    """The operands with the dimensions of a statement's result, how they are wanted, and whether they must be sums."""
+    vs = instance.state(statement.args)
+    (w,) = (type_of(v) for v in instance.state(statement.results))
+    if not isinstance(w, TensorType) or not all(isinstance(type_of(v), TensorType) for v in vs):
+        return []
+    found = layout(OPS[statement.op], vs, [w], statement.attrs)
+    if found is None:
+        return []
+    made = found.results[0]
+    alike = [None not in made and sorted(map(str, letters)) == sorted(map(str, made)) for letters in found.operands]
+    pending = tuple(PARTIAL if is_alike else WHOLE for is_alike in alike)
+    last = kept(OPS[statement.op], vs, pending, [w]) is None
+    rows = zip(statement.args, found.operands, alike, strict=True)
+    return [(a, _along(wanted, made, own), last) for a, own, is_alike in rows if is_alike and isinstance(a, str)]
+
+
+def _along(wanted: Places, made: Sequence[str | None], letters: Sequence[str | None]) -> Places:
+    """The placement of an operand by that of a result, dimension by dimension."""
+    for place in wanted:
+        if isinstance(place, SplitAlong) and place.blocks:
+            wanted = without(wanted, place.axis)
+    return places(SplitAlong(letters.index(made[p.dim]), p.axis) for p in wanted if isinstance(p, SplitAlong))

@@ -1,0 +1,291 @@
+"""The step `mesh`: what it writes of a program means that program, and takes the time of the steps of one axis each."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from thorough import also_together
+
+import distir
+from distir.analysis.program import read
+from distir.ir import PendingAlong, SplitAlong, TensorType, ops_in
+from distir.ir.places import Shared
+from distir.ir.rolling import rolled
+from distir.models import gpt2, mlp, named
+from distir.ops.mesh import COLLECTIVES
+from distir.simulate.simulation import simulate
+from distir.syntax import print_module, print_rolled
+from distir.transform import STEPS, StepError
+from distir.transform.inline import without_calls
+from distir.transform.mesh import erase, expand
+from distir.transform.mesh.partition import MeshPartition
+from distir.transform.steps import listening
+from distir.transform.verification import verify
+
+SMALL = {"layers": 2, "batch": 4, "sequence": 8, "width": 32, "heads": 4, "vocabulary": 64, "dtype": "Float32"}
+LLAMA = {**SMALL, "kv_heads": 2, "head_size": 8, "ffn": 64}
+
+MODELS = {
+    "mlp": lambda: mlp(3, 16, 8, "Float32"),
+    "gpt2": lambda: gpt2(**SMALL, positions=8),
+    "llama": lambda: named("llama3-8b", **LLAMA),
+    "gemma": lambda: named("gemma2-2b", **LLAMA),
+    "mpt": lambda: named("mpt-7b", **SMALL, ffn=64),
+    "mixtral": lambda: named("mixtral-8x7b", **SMALL, kv_heads=2, head_size=8, experts=4, expert_ffn=32),
+    "t5": lambda: named("t5-small", **SMALL, head_size=8, ffn=64),
+    "bert": lambda: named("bert-base", **SMALL, ffn=64),
+    "dropout": lambda: gpt2(**SMALL, dropout=0.1),
+}
+
+STEPS_BEFORE = {
+    "forward": (),
+    "step": ("grad", "optimizer=adam"),
+    "clipped": ("grad", "optimizer=adam", "clip=1.0"),
+    "mixed": ("grad", "optimizer=adam", "precision=mixed"),
+    "checkpointed": ("grad", "optimizer=adam", "checkpoint"),
+    "muon": ("grad", "optimizer=muon"),
+    "adafactor": ("grad", "optimizer=adafactor"),
+}
+
+TODAY = {"dp=2": ("dp=2",), "tp=2": ("tp=2",), "dp=2 tp=2": ("dtp=2,2,1",)}
+"""The steps of one axis each that are the same strategy; with `zero=… partition=split`."""
+
+FORWARD = [("forward", strategy) for strategy in TODAY]
+ZERO = [("step", f"dp=2 zero={stage}") for stage in (1, 2, 3)] + [("step", "dp=2 tp=2 zero=3")]
+CASES = [
+    *((model, *case) for model in ("mlp", "gpt2", "llama") for case in (*FORWARD, ("step", "dp=2 tp=2"), *ZERO)),
+    ("llama", "step", "dp=2"),
+    ("llama", "step", "tp=2"),
+    ("llama", "mixed", "dp=2 tp=2 zero=3"),
+    ("mpt", "step", "dp=2 tp=2"),
+    ("gemma", "step", "dp=2 tp=2"),
+]
+FURTHER = [(model, "step", "dp=2 tp=2 zero=3") for model in ("mixtral", "t5", "bert", "dropout", "gemma", "mpt")]
+OTHERWISE = [
+    ("llama", "clipped", "dp=2 tp=2 zero=1"),
+    ("llama", "checkpointed", "dp=2 zero=3"),
+    ("llama", "muon", "dp=2 tp=2 zero=1"),
+    ("llama", "adafactor", "dp=2 tp=2 zero=3"),
+    *FURTHER[:1],
+]
+"""What computes the same, and communicates otherwise than the steps of one axis do."""
+
+SLICED = "a part of a weight is cut off by `Split` along an axis of a mesh, and by `Slice` in `zero`, which reads less"
+BLOCKS = "the bias of a fused product, in blocks along `tp`, is not split along `dp` too, as it is by `zero`"
+
+POSITIONS = "`zero` leaves learned positions to every replica, whose gradient is summed before it is one of a weight"
+
+OTHER_TIMES = {
+    ("mlp", "dp=2 zero=1"): SLICED,
+    ("mlp", "dp=2 zero=2"): SLICED,
+    ("gpt2", "dp=2 zero=1"): POSITIONS,
+    ("gpt2", "dp=2 zero=2"): POSITIONS,
+    ("gpt2", "dp=2 zero=3"): POSITIONS,
+    ("llama", "dp=2 zero=1"): SLICED,
+    ("llama", "dp=2 zero=2"): SLICED,
+    ("gpt2", "dp=2 tp=2 zero=3"): BLOCKS,
+}
+"""Why a step does not take the same time to the tick."""
+
+
+@cache
+def program(model, kind):
+    made = MODELS[model]()
+    return distir.transform(made, *STEPS_BEFORE[kind]) if STEPS_BEFORE[kind] else made
+
+
+@cache
+def placed(model, kind, strategy):
+    return distir.transform(program(model, kind), "mesh", *strategy.split())
+
+
+def time_of(module):
+    return simulate(module, "dgx-a100").latency_s
+
+
+@pytest.mark.parametrize(("model", "kind", "strategy"), CASES)
+def test_without_placements_and_collectives_it_is_the_program(model, kind, strategy):
+    found = placed(model, kind, strategy)
+    assert any(ops_in(found, *COLLECTIVES)) or (kind, strategy) == ("forward", "dp=2")
+    assert without_calls(erase(found)) == without_calls(program(model, kind))
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize(("model", "kind", "strategy"), [*CASES, *OTHERWISE, *also_together(*FURTHER[1:])])
+def test_every_copy_on_every_device_is_that_of_the_program(model, kind, strategy):
+    found = verify(program(model, kind), placed(model, kind, strategy))
+    assert found.equal, [row for row in found.results if not row.equal]
+    assert not found.unclaimed
+    assert found.copies or kind == "forward"
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize(("model", "kind", "strategy"), CASES)
+def test_a_step_takes_the_time_that_it_takes_after_the_steps_of_one_axis(model, kind, strategy):
+    axes, _, zero = strategy.partition(" zero=")
+    if zero and kind == "forward":
+        return
+    steps = (*TODAY[axes], f"zero={zero}", "partition=split") if zero else TODAY[axes]
+    before = time_of(distir.transform(program(model, kind), *steps))
+    found = time_of(expand(placed(model, kind, strategy)))
+    if (model, strategy) in OTHER_TIMES:
+        assert found == pytest.approx(before, rel=0.02)
+    else:
+        assert found == before
+
+
+def test_new_weights_and_state_are_placed_as_the_old_ones_and_nothing_else_is_pending():
+    entry = placed("llama", "step", "dp=2 tp=2 zero=3").entry()
+    params = {p.name: p.type for p in entry.params}
+    assert (
+        params["model.layers.0.self_attn.q_proj.weight"].places
+        == params["model.layers.0.self_attn.q_proj.weight.m"].places
+    )
+    stored = [
+        p for p in entry.params if {"param", "state"} & set(p.roles) and isinstance(p.type, TensorType) and p.type.shape
+    ]
+    assert all("dp" in {place.axis for place in p.type.places} for p in stored)
+    assert not any(isinstance(place, PendingAlong) for t in params.values() for place in getattr(t, "places", ()))
+
+
+def test_weights_that_are_stored_in_parts_are_gathered_in_each_pass_and_freed_between():
+    text = print_module(placed("llama", "step", "dp=2 zero=3"))
+    gathers = [
+        line for line in text.splitlines() if "= AllGather" in line and "(%model.layers.1.mlp.up_proj.weight)" in line
+    ]
+    assert ["{forward" in line for line in gathers] == [True, False]
+    checkpointed = print_module(placed("llama", "checkpointed", "dp=2 zero=3"))
+    assert (
+        checkpointed.count("(%model.layers.1.mlp.up_proj.weight)") == 2
+    )  # recomputed and differentiated with one copy
+
+
+def test_gradients_are_reduced_to_what_the_update_wants_in_the_type_in_which_they_are_added_up():
+    text = print_module(placed("llama", "step", "dp=2 zero=1"))
+    assert "AllReduce" not in text.replace('%mean_loss = AllReduce[axis = "dp"]', "")
+    assert "{optimizer, of = %lm_head.weight}" in next(
+        line for line in text.splitlines() if "= ReduceScatter" in line and "dlm_head" in line
+    )
+    mixed = placed("llama", "mixed", "dp=2 tp=2 zero=3")
+    types = distir.analysis.check(mixed).states["main"]
+    assert {types[s.args[0]].dtype.name for s in ops_in(mixed.entry(), "ReduceScatter")} == {"Float32"}
+
+
+def test_layers_share_a_function_and_are_written_once():
+    six = distir.transform(
+        named("llama3-8b", **{**LLAMA, "layers": 6}), "grad", "optimizer=adam", "mesh", "dp=2", "tp=2"
+    )
+    nine = distir.transform(
+        named("llama3-8b", **{**LLAMA, "layers": 9}), "grad", "optimizer=adam", "mesh", "dp=2", "tp=2"
+    )
+    assert [f.name for f in six] == ["LlamaDecoderLayer", "LlamaDecoderLayerGrad", "main"]
+    assert len(print_rolled(six).splitlines()) == len(print_rolled(nine).splitlines())
+    again = read(print_rolled(six))
+    assert not again.errors
+    assert again.module == rolled(six)
+    devices = read(print_rolled(expand(again.module)))
+    assert not devices.errors
+    assert time_of(devices.module) == time_of(expand(six))
+
+
+def test_axes_of_which_each_device_is_alone_are_left_out():
+    made = STEPS["mesh"].transform(program("mlp", "forward"), dp=2, tp=1)
+    assert made.mesh == (("dp", 2),)
+
+
+def test_a_weight_in_blocks_is_updated_with_the_blocks_of_a_whole_gradient():
+    module = read("""
+        func @main(%w: Tensor[Float32, (8, 20), 1] {param}, %g: Tensor[Float32, (8, 20), 1]) {
+          %w_new = SGD(%w, %g)
+          return %w_new
+        }
+    """).module
+    entry = module.entry()
+    blocks = (SplitAlong(1, "tp", (8, 8, Shared(4))),)
+    types = [replace(entry.params[0].type, places=blocks), entry.params[1].type]
+    partition = MeshPartition(distir.analysis.check(module), (("tp", 2),))
+    made = partition.entry(entry, types, [frozenset()] * 2, {"w_new": blocks}, {}, early=False)
+    assert len([*ops_in(made, "Shard")]) == 2
+    assert verify(module, made).equal
+
+
+def test_a_function_of_sizes_that_it_does_not_know_is_checked_where_it_is_called():
+    text = """
+        func @f(%x: Tensor[Float32, (?@dp, 8, 4)]) {
+          %y = Flatten[axis = 2](%x)
+          %z = Softmax[axis = 1](%y)
+          return %z
+        }
+
+        func @main(%x: Tensor[Float32, (4@dp, 8, 4), 1]) mesh (dp = 2) {
+          %y = @f(%x)
+          return %y
+        }
+    """
+    assert not read(text).errors
+    assert [d.code.number for d in read(text.replace("axis = 1", "axis = 0")).errors] == ["DIR310"]
+
+
+def test_a_function_of_values_of_unknown_rank_is_checked_where_it_is_called():
+    text = """
+        func @f(%x: Tensor[?, ??]) {
+          %y = ReduceSum(%x, [1])
+          return %y
+        }
+
+        func @main(%x: Tensor[Float32, (4, 8), 1]) mesh (dp = 2) {
+          %y = @f(%x)
+          return %y
+        }
+    """
+    assert not read(text).errors
+    assert [d.code.number for d in read(text.replace("[1]", "[3]")).errors] == ["DIR310"]
+
+
+def test_what_a_replica_stores_whole_is_said():
+    module = read("""
+        func @main(%x: Tensor[Float32, (4, 3), 1] {batch = 0}, %w: Tensor[Float32, (3, 3), 1] {param}) {
+          %y = MatMul(%x, %w)
+          return %y
+        }
+    """).module
+    with listening() as said:
+        distir.transform(module, "mesh", "dp=2", "zero=3")
+    assert said == ["each replica stores all of `%w`: no dimension divides by their number"]
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ("mesh", "expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`"),
+    ("mesh tp=2 zero=1", "`zero` partitions over replicas: give `dp`, as in `mesh dp=4 zero=3`"),
+    ("mesh dp=2 zero=4", "`zero` expected a stage from 0 to 3, found 4"),
+    ("mesh zeros=2", "there is no step or option `zeros` after `mesh`; did you mean `zero`?"),
+])  # fmt: skip
+def test_words_that_say_no_strategy_are_refused(words, message):
+    with pytest.raises(StepError) as caught:
+        distir.transform(program("mlp", "forward"), *words.split())
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(("words", "code", "message", "remedy"), [
+    ("mesh dp=3", "DIR620", "which does not split over 3 devices", "2, 4, 8 would do"),
+    ("mesh tp=3", "DIR620", "16 does not split over 3 devices", "2, 4, 8, 16 would do"),
+    ("mesh dp=2 mesh dp=2", "DIR691", "represents a mesh", "`distir erase` the sequential one"),
+    ("dp=2 mesh tp=2", "DIR605", "is distributed already", "apply it to the program before that"),
+])  # fmt: skip
+def test_a_program_that_cannot_be_placed_so_is_refused_with_what_would_do(words, code, message, remedy):
+    with pytest.raises(distir.ProgramError) as caught:
+        distir.transform(program("mlp", "forward"), *words.split())
+    (found,) = caught.value.diagnostics
+    assert found.code.number == code
+    assert message in found.message
+    assert remedy in found.help
+
+
+def test_the_command_verifies_and_proves_what_it_writes(distir, tmp_path):
+    path = tmp_path / "model.dir"
+    path.write_text(print_rolled(program("mlp", "step")))
+    for compared, said in (("--verify", "verified"), ("--prove", "proved")):
+        ended = distir("transform", "mesh", "dp=2", "tp=2", "zero=3", path, compared, "-o", tmp_path / "mesh.dir")
+        assert ended.code == 0, ended.err
+        assert said in ended.err
+    assert distir("check", tmp_path / "mesh.dir").code == 0
