@@ -149,6 +149,11 @@ def along(placed: Places, axis: str) -> Place | None:
     return next((place for place in placed if place.axis == axis), None)
 
 
+def without(placed: Places, axis: str) -> Places:
+    """The placement of a value that is whole along an axis."""
+    return tuple(place for place in placed if place.axis != axis)
+
+
 def cuts_of(placed: Places, dim: int) -> list[SplitAlong]:
     """The cuts of a dimension, outermost first."""
     return [place for place in placed if isinstance(place, SplitAlong) and place.dim == dim]
