@@ -30,7 +30,7 @@ def show_seconds_apart(seconds: float, others: Iterable[float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimeScale:
-    """One unit and one number of decimals for times that stand below each other."""
+    """One unit and one number of decimals for the times of a column."""
 
     unit: str
     size: float
@@ -46,7 +46,7 @@ _FINEST_S = 1e-9
 
 
 def time_scale(times: Sequence[float]) -> TimeScale:
-    """The scale in which the largest time has four digits, and each time is told from the next, down to nanoseconds."""
+    """The scale in which the largest time has four digits and neighbours differ, down to nanoseconds."""
     largest = max(times, default=0.0)
     unit, size = _unit(largest, _SECONDS) if largest else _SECONDS[-1]
     different = [(one, other) for one, other in pairwise(times) if abs(one - other) >= _FINEST_S]

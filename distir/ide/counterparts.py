@@ -12,7 +12,7 @@ from distir.ir import DISCARD, Function, Module, results
 from distir.syntax.carrying import without_numbers
 
 Group = tuple[str, Hashable]
-"""The function, and what stands for the group."""
+"""The function, and the label that represents the group."""
 
 
 def groups(one: Module, other: Module) -> tuple[Mapping[str, list[Group | None]], Mapping[str, list[Group | None]]]:
@@ -55,13 +55,13 @@ def _group(function: str, made: Iterable[str], labels: Callable[[str], Hashable]
 
 
 class _Joined:
-    """Labels that stand together in some statement, each group with one of them for all."""
+    """Labels that some statement defines together, each group with one of them for all."""
 
     def __init__(self) -> None:
         self._next: dict[Hashable, Hashable] = {}
 
     def first(self, label: Hashable) -> Hashable:
-        """The label that stands for the group."""
+        """The label that represents the group."""
         while (further := self._next.get(label, label)) != label:
             self._next[label] = self._next.get(further, further)
             label = further

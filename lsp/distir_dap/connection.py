@@ -26,7 +26,7 @@ class RequestError(Exception):
 
 
 class OutdatedError(RequestError):
-    """A request whose answer nobody needs any more, as the program has gone on: no message to the user."""
+    """A request whose answer has no use any more, since the program has been stepped: no message to the user."""
 
 
 class DebugClient:

@@ -25,6 +25,6 @@ class References(Generic[T]):
         return self._known[index] if 0 <= index < len(self._known) else None
 
     def forget(self) -> None:
-        """The program goes on."""
+        """Drop what was numbered: the program is about to be stepped."""
         self._first += len(self._known)
         self._known = []

@@ -1,4 +1,4 @@
-// sources 0100d74d06c2827df9f93787397bf86901fb32ab37d2e011a1c9678cb2580e57
+// sources 7f900666d06cdc2fa4da96b7166c84683e5c624f08eb6752308a7a27cf1c1565
 /*!
 Timeline view of DistIR: MIT License, see LICENSE of DistIR.
 

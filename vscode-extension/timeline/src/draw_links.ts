@@ -11,7 +11,7 @@ const PER_COLUMN = 3;
 /** So many messages a column of pixels, and less, are drawn in full strength. */
 const CLEAR = 0.1;
 const FAINTEST = 0.08;
-/** Steps of the critical path are never fainter: they are what a picture of the whole is looked at for. */
+/** Steps of the critical path are never fainter than this, so that a picture of the whole shows them. */
 const PLAIN = 0.6;
 
 /** Messages: from the lane that they begin at to those where they end; without a root, between all. */
