@@ -62,7 +62,7 @@ def simulate(
     `result.devices[1].peak_memory_bytes` in bytes. Raises ProgramError if the program has errors or an op's cost is
     unknown, cost.HardwareError for an unknown or invalid profile, simulate.BindError (a ValueError) for a bad `bind`,
     LookupError if there is no such function. Of a program on a mesh, one device of each stage is simulated where the
-    machine has equal devices with equal links, and stands for `result.copies` devices; else every device.
+    machine has equal devices with equal links, and represents `result.copies` devices; else every device.
     """
     from distir.simulate.simulation import simulate
 

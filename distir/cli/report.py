@@ -180,7 +180,7 @@ def as_text(program: Program, simulation: Simulation, machine: ChosenHardware, t
     parts: list[Any] = [Text(head), Text(latency, style="bold"), *_out_of_memory(simulation)]
     if simulation.copies > 1:
         parts.append(
-            Text(f"each device that is listed stands for {simulation.copies:,}, which do the same at the same times")
+            Text(f"each device that is listed represents {simulation.copies:,}, which do the same at the same times")
         )
     if simulation.published_band is not None and simulation.latency_s:
         low, high = map(show_seconds, simulation.published_band)
@@ -268,7 +268,7 @@ def _memory(simulation: Simulation) -> Any:
 
 
 def _standing(simulation: Simulation, device: int) -> str:
-    """A device, and the last of those that it stands for: `1 to 8`."""
+    """A device, and the last of those that it represents: `1 to 8`."""
     return str(device) if simulation.copies == 1 else f"{device} to {device + simulation.copies - 1}"
 
 

@@ -56,7 +56,7 @@ def simulate(
     (lognormal:SIGMA, exponential:MEAN or slow:PROBABILITY:FACTOR), and whose lateness costs what.
 
     Of a program on a mesh, one device of each stage is simulated where the machine treats all of its devices alike, and
-    stands for all; else, and with --spread, each device.
+    represents all; else, and with --spread, each device.
 
     A program that does not fit into the devices' memory is simulated with a
     warning; exceeding a budget, from flags or from [budget] in distir.toml, is an error (exit code 1).

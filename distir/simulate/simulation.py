@@ -148,7 +148,7 @@ class Simulation:
         return Simulation(self.module, self.instance, self.hardware, planned, self._effects).standing_for(self.copies)
 
     def standing_for(self, copies: int) -> Simulation:
-        """The simulation of a program each of whose devices stands for so many alike, from its own number on."""
+        """The simulation of a program each of whose devices represents so many alike, from its own number on."""
         self.copies = copies
         return self
 

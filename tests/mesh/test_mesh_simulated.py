@@ -104,7 +104,7 @@ def test_simulate_says_for_how_many_devices_a_line_stands(distir, tmp_path):
     path = tmp_path / "training.dir"
     path.write_text(TRAINING)
     shown = distir("simulate", path).out
-    assert "each device that is listed stands for 4, which do the same at the same times" in shown
+    assert "each device that is listed represents 4, which do the same at the same times" in shown
     assert "1 to 4" in shown
     found = json.loads(distir("simulate", path, "--json").out)
     assert {name: use["stands_for"] for name, use in found["devices"].items()} == {"1": 4}

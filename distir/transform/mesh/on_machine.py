@@ -1,4 +1,4 @@
-"""What is simulated of a program on a mesh: one device of each stage, which stands for all of them.
+"""What is simulated of a program on a mesh: one device of each stage, which represents all of them.
 
 Devices of a stage do the same. Where the machine has equal devices with equal links for all of them, they do it at the
 same times: by induction over the program, ops that begin at the same time take equally long, and those of a collective
@@ -33,7 +33,7 @@ MOST_WRITTEN = 4096
 
 @dataclass(frozen=True, slots=True)
 class OnMachine:
-    """The program of devices that is simulated, and for how many each of them stands."""
+    """The program of devices that is simulated, and for how many each of them is."""
 
     module: Module
     copies: int = 1
@@ -68,7 +68,7 @@ def on_machine(module: Module, machine: Hardware, *, every: bool = False) -> OnM
 
 @kept_per_thread(2)
 def one_for_all(module: Module, machine: Hardware) -> OnMachine | str:
-    """The program of one device of each stage of a mesh, where it stands for all; else why it does not.
+    """The program of one device of each stage of a mesh, where it represents all; else why it does not.
 
     Raises ProgramError where the program does not
     check, or the machine has too few devices.
@@ -89,7 +89,7 @@ def one_for_all(module: Module, machine: Hardware) -> OnMachine | str:
 
 
 def alike_on(module: Module, machine: Hardware) -> OnMachine:
-    """The program of one device of each stage, which stands for all.
+    """The program of one device of each stage, which represents all.
 
     Raises ProgramError as `one_for_all`, and where it does not.
     """
@@ -101,7 +101,7 @@ def alike_on(module: Module, machine: Hardware) -> OnMachine:
 
 
 def _devices(module: Module) -> Mesh:
-    """The devices of a program on a mesh: the first of each stage, and how many it stands for."""
+    """The devices of a program on a mesh: the first of each stage, and how many it represents."""
     refuse_names(module)
     count = math.prod(size for _, size in axes_of_device(module.meshes, None))
     return mesh_of(module, entry_of(module), count, "innermost", representative=True)
