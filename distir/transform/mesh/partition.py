@@ -301,7 +301,7 @@ class _Body:
         self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], axis: str, gathered: bool
     ) -> Typing:
         """How a statement is executed along one axis; `gathered`: on no parts."""
-        op, size = OPS[statement.op], dividing(vs, axis, dict(self.axes))
+        op, size = OPS[statement.op], dividing(vs, axis, dict(self.axes)) or 1  # sizes are numbers
         whole, made = tuple(map(erased, vs)), [type_of(w) for w in ws]
         states = [self._state(arg, axis) for arg in statement.args]
         if any(isinstance(type_of(v), TupleType) for v in vs):
