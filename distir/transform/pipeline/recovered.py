@@ -1,12 +1,13 @@
 """Recovers the order of passes from a pipeline program, by what it states.
 
-A pass is a call of a function whose head states a stage and a phase; the calls that lead to it say which microbatch it
-is of. `pp`, `dtp` and `accumulate` state these; a pipeline written by hand may.
+A pass is a call of a function whose head states a stage and a phase, or whose every call does, as of one that several
+stages share; the calls that lead to it say which microbatch it is of. `pp`, `dtp` and `accumulate` state these; a pipeline written by hand may.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from distir.analysis import Analysis, Instance, check_entry
@@ -47,26 +48,31 @@ def recovered_order(module: Module, function: str | None = None) -> RecoveredOrd
     such function.
     """
     entry, analysis = check_entry(module, function)
-    inside = _with_passes(module)
+    passes = _passes(module)
+    inside = _with_passes(module, passes)
     if entry.name not in inside:
         raise _refused(entry, "it calls no function that states a stage")
     sizes = inlined_sizes(module, inside, lambda _: False)
     refuse_beyond(sizes[entry.name], MOST_WRITTEN, entry.name, "a schedule lists", of="passes of stages")
-    walk = _Walk(analysis, entry, inside, Provenance(module, entry))
+    walk = _Walk(analysis, entry, passes, inside, Provenance(module, entry))
     finish(walk.body(analysis.instance(entry, [p.type for p in entry.params]), walk.provenance.entry))
     return _by_rank(entry, _completed(walk.calls))
 
 
-def _is_pass(function: Function) -> bool:
-    return bool(function.facts.stage)
+def _passes(module: Module) -> set[str]:
+    """The functions that are passes of stages."""
+    stated = defaultdict[str, list[bool]](list)
+    for call in (s for function in module for s in function.body if isinstance(s, Call)):
+        stated[call.function].append(bool(call.facts.stage))
+    return {f.name for f in module if f.facts.stage or (stated[f.name] and all(stated[f.name]))}
 
 
-def _with_passes(module: Module) -> set[str]:
+def _with_passes(module: Module, passes: Container[str]) -> set[str]:
     """The functions in which passes are called."""
     found: set[str] = set()
     for function in callees_first(module):
         called = [s.function for s in function.body if isinstance(s, Call)]
-        if not _is_pass(function) and any(_is_pass(module.functions[name]) or name in found for name in called):
+        if function.name not in passes and any(name in passes or name in found for name in called):
             found.add(function.name)
     return found
 
@@ -77,6 +83,7 @@ class _Walk:
 
     analysis: Analysis
     entry: Function
+    passes: Container[str]
     inside: set[str]
     provenance: Provenance
     calls: list[_PassCall] = field(default_factory=list[_PassCall])
@@ -90,7 +97,7 @@ class _Walk:
             if statement.function in self.inside:
                 callee = self.analysis.domain.instance(statement.function, instance.state(statement.args))
                 yield self.body(callee, self.provenance.called(context, index))
-            elif _is_pass(self.analysis.module.functions[statement.function]):
+            elif statement.function in self.passes:
                 self._note(instance, index, statement, context)
 
     def _note(self, instance: Instance, index: int, call: Call, context: Context) -> None:
