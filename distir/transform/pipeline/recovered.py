@@ -1,7 +1,8 @@
 """Recovers the order of passes from a pipeline program, by what it states.
 
 A pass is a call of a function whose head states a stage and a phase, or whose every call does, as of one that several
-stages share; the calls that lead to it say which microbatch it is of. `pp`, `dtp` and `accumulate` state these; a pipeline written by hand may.
+stages share; the calls that lead to it say which microbatch it is of. `pp`, `dtp` and `accumulate` state these; a
+pipeline written by hand may.
 """
 
 from __future__ import annotations
