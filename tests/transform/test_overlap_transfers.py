@@ -16,7 +16,7 @@ import distir
 from distir.analysis import check
 from distir.cost import parse
 from distir.diagnostics import ProgramError
-from distir.ir import Module, types
+from distir.ir import Module, Return, types
 from distir.ops import type_of
 from distir.simulate import simulate
 from distir.transform import transform
@@ -165,12 +165,12 @@ def test_what_serves_a_transfer_alone_goes_with_it():
 
 def test_a_transfer_begins_as_soon_as_there_is_what_it_sends():
     module = overlapped(pipelined("dtp=1,1,4 microbatches=4"))
-    maker = ""
+    last = {}  # by stage: what its device did last
     for statement in module.functions["main"].body:
         if getattr(statement, "op", "") == "Send":
-            assert statement.args[0] in maker
-        else:
-            maker = getattr(statement, "results", ())
+            assert statement.args[0] in last[statement.facts.stage]
+        elif not isinstance(statement, Return):
+            last[statement.facts.stage] = statement.results
 
 
 def test_a_program_that_sends_nothing_is_left_alone():
