@@ -42,6 +42,13 @@ def pytest_addoption(parser):
     parser.addoption("--bless", action="store_true", help="write golden files anew from what is found")
 
 
+def pytest_generate_tests(metafunc):
+    """Tests in the order of a set differ from process to process, and workers then refuse to begin."""
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        if isinstance(mark.args[1], set | frozenset):
+            raise pytest.UsageError(f"{metafunc.function.__qualname__}: sort what `parametrize` takes, it is a set")
+
+
 def pytest_collection_modifyitems(config, items):
     if not ALL:
         kept = chosen(items)

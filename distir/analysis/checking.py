@@ -16,6 +16,7 @@ from distir.analysis.placed_results import misplaced_results
 from distir.analysis.repairs import advised
 from distir.analysis.revision_instances import Revised
 from distir.analysis.structure import structure, unused
+from distir.analysis.unknown_places import unknown_places
 from distir.diagnostics import Diagnostic, ProgramError, Severity
 from distir.diagnostics.codes import transforms
 from distir.ir import Call, Function, Module, Part, Site
@@ -91,6 +92,7 @@ def check(module: Module, earlier: Analysis | None = None, *, late: bool = False
             problems += domain.own_problems(function.name)
         problems += ends_that_disagree(module, domain.own) if not late else ()
         problems += misplaced_results(module, domain.own, sound=not problems) if not late else ()
+        problems += unknown_places(module, domain) if not late and not problems else ()
         problems[:MOST_ADVISED] = [advised(domain, problem) for problem in problems[:MOST_ADVISED]]
     return Analysis(module, _in_order(module, problems), domain, late)
 

@@ -15,7 +15,6 @@ place, and not the function (`as_call`, `as_counted`). `ir/rolling.py` finds the
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -205,7 +204,8 @@ def passed_on(function: Function) -> frozenset[int]:
 def written_in(module: Module) -> dict[str, str]:
     """By function whose statements stand where it is called: the name of the function in whose text they do."""
     calls = {s.function: function.name for function in module for s in function.body if isinstance(s, Call)}
-    found = {callee: caller for callee, caller in calls.items() if is_within(callee)}
+    within = {function.name for function in module if is_within(function)}
+    found = {callee: caller for callee, caller in calls.items() if callee in within}
     for callee, caller in found.items():
         while caller in found:
             caller = found[caller]
@@ -493,20 +493,21 @@ def _facts(written: Counted) -> tuple[Facts, list[list[Facts]]]:
 
 def name_of_parts(params: Sequence[Param], body: Sequence[Statement]) -> str:
     """The name of a function that is what one statement of a text becomes."""
-    return f"parts_x1_{_digest(params, body)}"
+    return f"{_PARTS}{_digest(params, body)}"
 
 
-def is_parts(name: str) -> bool:
+_PARTS = "parts_x1_"
+
+
+@lru_cache(maxsize=1 << 10)
+def is_parts(function: Function) -> bool:
     """Whether a function is what one statement of a text becomes: it stands where it is called."""
-    return name.startswith("parts_x1_")
+    return function.name.startswith(_PARTS) and function.name == name_of_parts(function.params, function.body)
 
 
-def is_within(name: str) -> bool:
+def is_within(function: Function) -> bool:
     """Whether a function's statements stand where it is called: it is counted, or what a statement becomes."""
-    return _WITHIN.fullmatch(name) is not None
-
-
-_WITHIN = re.compile(r".+_x\d+_[0-9a-f]{16}")
+    return counted(function) is not None or is_parts(function)
 
 
 def _digest(params: Sequence[Param], body: Sequence[Statement]) -> str:

@@ -35,6 +35,7 @@ from distir.lower.sharing import Root, Sharing, SharingMap, leaves, stream_of
 from distir.lower.statements import NONE, Assignment, lowered
 from distir.ops import OPS, Reject, Value, dense, type_of
 from distir.ops.torch_form import Unlowerable, items
+from distir.ops.tuples import TUPLING
 
 INDENT = "    "
 
@@ -142,7 +143,7 @@ class Emission:
 
 def _packs(statement: Apply | Call) -> bool:
     """Whether it packs a tuple, or unpacks one: neither runs, so neither waits for anything."""
-    return isinstance(statement, Apply) and not statement.stream and statement.op in ("MakeTuple", "UnpackTuple")
+    return isinstance(statement, Apply) and not statement.stream and statement.op in TUPLING
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from distir.diagnostics.codes import types as codes
 from distir.files import limits
@@ -13,6 +13,9 @@ from distir.ops.unify import Reject
 if TYPE_CHECKING:
     from distir.ops.backward import Backward, Gradients
     from distir.ops.torch_form import Expr, Unpacked, Write
+
+TUPLING: Final = frozenset({"MakeTuple", "UnpackTuple"})
+"""The ops that compute nothing: they put values into tuples, and take them out."""
 
 
 @op("T -> *U", view=True, linear="jointly")

@@ -71,7 +71,7 @@ class Event:
     @property
     def site(self) -> Site:
         """The location of the op: of one of those that a statement becomes, that statement."""
-        function, index = next(step for step in reversed(self.path) if not is_parts(step[0].name))
+        function, index = next(step for step in reversed(self.path) if not is_parts(step[0]))
         return Site(function.name, index)
 
     @property
@@ -100,14 +100,14 @@ class Event:
     @property
     def written_in(self) -> Function:
         """The function in whose text it stands: of what is done several times, the one that says so."""
-        if not is_within(self.function.name):
+        if not is_within(self.function):
             return self.function
-        return next((function for function, _ in reversed(self.path) if not is_within(function.name)), self.function)
+        return next((function for function, _ in reversed(self.path) if not is_within(function)), self.function)
 
     def _outside(self, name: str) -> str:
         """What the text calls a result; empty where it has no name of its own there."""
         for function, (caller, index) in zip(reversed(self.callees), reversed(self.path[:-1]), strict=False):
-            if not is_within(function.name):
+            if not is_within(function):
                 break
             returned = names(function.returned)
             name = results(caller.body[index])[returned.index(name)] if name in returned else ""

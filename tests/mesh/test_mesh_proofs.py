@@ -201,3 +201,43 @@ def test_placements_are_not_stated_a_second_time(distir, tmp_path):
     ended = distir("prove", path, "--against", path, "--where", where)
     assert ended.code != 0
     assert "leave out what states it besides" in ended.err
+
+
+UNKNOWN = {
+    "size": """func @main(%x: Tensor[Float32, (?@dp, 8), 1]) mesh (dp = 2) {
+  %y = Softmax[axis = 0](%x)
+  return %y
+}
+""",
+    "type": """func @main(%x: D1, %w: Tensor[Float32, (8@dp, 8), 1]) mesh (dp = 2) {
+  %y = MatMul(%x, %w)
+  return %y
+}
+""",
+    "called and claimed": """func @layer(%x) {
+  %y = Softmax[axis = 0](%x)
+  return %y
+}
+
+func @main(%x: Tensor[Float32, (?@dp, 8), 1]) mesh (dp = 2) {
+  %y: Tensor[Float32, (?@dp, 8), 1] = @layer(%x)
+  return %y
+}
+""",
+}
+
+
+@pytest.mark.parametrize("text", UNKNOWN.values(), ids=UNKNOWN)
+def test_nothing_is_proved_where_it_is_not_known_where_parts_are(text):
+    """A size that is not known may hide that rows are split which an op needs whole."""
+    program = read(text)
+    (found,) = program.diagnostics
+    assert found.code.number == "DIR427"
+    plain = text.replace(" mesh (dp = 2)", "").replace("@dp", "")
+    with pytest.raises(ProgramError, match="DIR427"):
+        prove(program.module, read(plain).module)
+
+
+def test_sizes_that_are_not_known_are_no_error_where_no_row_is_split_that_is_needed_whole():
+    text = UNKNOWN["size"].replace("Softmax[axis = 0]", "Relu")
+    assert not read(text).diagnostics

@@ -58,3 +58,19 @@ def on_every_device(made):
         return expand(made), set()
     except ProgramError as error:
         return None, {found.code.number for found in error.diagnostics}
+
+
+def test_no_item_of_a_tuple_that_is_returned_is_pending():
+    text = """func @main(%x: Tensor[Float32, (4, 2), 1]) {
+  %sum = ReduceSum[keepdims = false](%x, [0])
+  %inner = MakeTuple(%sum, %x)
+  %both = MakeTuple(%x, %inner)
+  return %both
+}
+"""
+    module = distir.parse(text)
+    entry = module.entry()
+    split = replace(entry.params[0].type, places=places((SplitAlong(0, "a"),)))
+    made = MeshPartition(check(module), (("a", 2),)).entry(entry, [split], [frozenset()], {}, {}, early=False)
+    assert not check(made).errors
+    assert verify(module, expand(made)).equal

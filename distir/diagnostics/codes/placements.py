@@ -194,3 +194,29 @@ func @main(%x: Tensor[Float32, (8@dp,), 1]) mesh (dp = 2) {
 ```
 """,
 )
+
+UNKNOWN_PLACE = code(
+    "DIR427",
+    "unknown-place",
+    """
+A program on a mesh says where the parts of each value are. Where a size is `?`, an op may be given parts of rows that
+it needs whole, and the check cannot tell.
+
+```dir
+func @main(%x: Tensor[Float32, (?@dp, 8), 1]) mesh (dp = 2) {
+  %y = Softmax[axis = 0](%x)  // error: DIR427
+  return %y
+}
+```
+
+Give the size a name, or gather the value:
+
+```dir
+func @main(%x: Tensor[Float32, (N@dp, 8), 1]) mesh (dp = 2) {
+  %x_all = AllGather[axis = "dp", dim = 0](%x)
+  %y = Softmax[axis = 0](%x_all)
+  return %y
+}
+```
+""",
+)

@@ -45,6 +45,7 @@ from distir.ir.types import device_of
 from distir.ops import Value, type_of
 from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
+from distir.ops.tuples import TUPLING
 from distir.placement.along import Nested, Split, State, Unsplit, is_host, is_whole, nested, state_along
 from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
@@ -285,7 +286,7 @@ class _Body(ShardedBody):
             self._sent_to_another_mesh(written, ws[0], given[0])
         elif written.op in COLLECTIVES:
             self._collective_of_mesh(written, ws[0], given[0])
-        elif written.op in ("MakeTuple", "UnpackTuple") or all(is_whole(self.state(arg)) for arg in statement.args):
+        elif written.op in TUPLING or all(is_whole(self.state(arg)) for arg in statement.args):
             self.write(statement, ws, given)
         elif all(map(is_host, ws)):
             restated(self, statement, vs, ws)

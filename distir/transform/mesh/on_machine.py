@@ -33,7 +33,7 @@ MOST_WRITTEN = 4096
 
 @dataclass(frozen=True, slots=True)
 class OnMachine:
-    """The program of devices that is simulated, and for how many each of them is."""
+    """The program of devices that is simulated; each of them represents `copies` of the mesh."""
 
     module: Module
     copies: int = 1
@@ -70,8 +70,7 @@ def on_machine(module: Module, machine: Hardware, *, every: bool = False) -> OnM
 def one_for_all(module: Module, machine: Hardware) -> OnMachine | str:
     """The program of one device of each stage of a mesh, where it represents all; else why it does not.
 
-    Raises ProgramError where the program does not
-    check, or the machine has too few devices.
+    Raises ProgramError where the program does not check, or the machine has too few devices.
     """
     if module.meshes.stages:
         return f"stages are differently many devices of `{module.meshes}`"

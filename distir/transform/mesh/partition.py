@@ -11,12 +11,12 @@ once for all its users; one that an update takes, as the update's weight and sta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from distir.analysis import Analysis
-from distir.analysis.placement_states import erased, place_of, state
+from distir.analysis.placement_states import erased, place_of, state, tensors
 from distir.analysis.placing import dividing, placed
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
@@ -51,6 +51,7 @@ from distir.ir.deep import Deep, finish
 from distir.ir.places import Repeated, Shared, along, cuts_of, places
 from distir.ir.rewrite import facts_of, mapped, with_names
 from distir.ops import OPS, Reject, Value, item_of, type_of
+from distir.ops.tuples import TUPLING
 from distir.placement.along import PARTIAL, WHOLE, Split, State, is_host
 from distir.placement.rule import Typing
 from distir.transform.mesh.moves import AxisMove, NoWay, moves
@@ -220,17 +221,20 @@ class _Body:
         """A result of the program: nothing is pending, and blocks are in a finite list."""
         made = maker(self.function, arg) if isinstance(arg, str) else None
         self._around = Facts(facts_of(made).phase) if isinstance(made, (Apply, Call)) else NO_FACTS
-        arg = self.settled(arg)
-        found = self._places(arg)
-        left = [p for p in found if not (isinstance(p, PendingAlong) or any(isinstance(b, Repeated) for b in p.blocks))]
-        return self._brought(arg, tuple(left)) if len(left) < len(found) else arg
+        return self._finite(self.settled(arg))
+
+    def _finite(self, arg: Arg) -> Arg:
+        if isinstance(type_of(self.value(arg)), TupleType):
+            ends = (p for tensor in tensors(type_of(self.value(arg))) for p in tensor.places)
+            return arg if all(map(_may_be_returned, ends)) else self._by_items(arg, lambda item, _: self._finite(item))
+        return self._brought(arg, tuple(filter(_may_be_returned, self._places(arg))))
 
     # ---- statements
 
     def _apply(self, statement: Apply) -> None:
         vs = tuple(map(self.value, statement.args))
         ws = self.domain.answer(statement, tuple(map(erased, vs)))
-        if statement.op in ("MakeTuple", "UnpackTuple") or all(map(is_host, ws)):
+        if statement.op in TUPLING or all(map(is_host, ws)):
             own = frozenset[str]().union(*map(self.loose, statement.args))
             self._write(statement, ws, [own] * len(ws))
             return
@@ -327,7 +331,7 @@ class _Body:
                 OPS[op],
                 statement.attrs,
                 [item_of(v, k) for v in vs],
-                [s[k] if isinstance(s, tuple) else s for s in states],
+                [_of_item(s, k) for s in states],
                 [type_of(item_of(w, k)) for w in ws],
                 size,
             )
@@ -344,7 +348,7 @@ class _Body:
         """The axes, in the order in which they are to cut dimensions of operands: that of operands which have it."""
         first: set[tuple[str, str]] = set()
         for v, states in zip(vs, needed, strict=True):
-            for tensor in _tensors(type_of(v)):
+            for tensor in tensors(type_of(v)):
                 for dim in range(len(tensor.shape or ())):
                     own = [cut.axis for cut in cuts_of(tensor.places, dim)]
                     then = [axis for (axis, _), s in zip(self.axes, states, strict=True) if _is_along(s, dim)]
@@ -370,16 +374,19 @@ class _Body:
 
     def _items_as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str]) -> Arg:
         """A tuple whose items are brought to where they are needed, each by itself."""
-        assert isinstance(arg, str)
         if all(state(self.value(arg), axis) == s for (axis, _), s in zip(self.axes, needed, strict=True)):
             return arg
+        return self._by_items(arg, lambda item, k: self._as_needed(item, [_of_item(s, k) for s in needed], order))
+
+    def _by_items(self, arg: Arg, placed: Callable[[str, int], Arg]) -> str:
+        """A tuple whose items are placed otherwise, each by itself."""
+        assert isinstance(arg, str)
         found = type_of(self.value(arg))
         assert isinstance(found, TupleType)
         items = tuple(self.names.fresh(f"{arg}_{k}") for k in range(len(found.items)))
         unpacked = Apply(items, "UnpackTuple", (arg,), facts=self._around)
         self._write(unpacked, found.items, [self.loose(arg)] * len(items))
-        own = ([s[k] if isinstance(s, tuple) else s for s in needed] for k in range(len(items)))
-        args = tuple(self._as_needed(item, states, order) for item, states in zip(items, own, strict=True))
+        args = tuple(placed(item, k) for k, item in enumerate(items))
         made = self.names.fresh(f"{arg}_placed")
         self._write(Apply((made,), "MakeTuple", args, facts=self._around), (erased(found),), [FIXED])
         return made
@@ -572,12 +579,13 @@ def _whole(v: Value) -> Value:
     return replace(v, places=tuple(p for p in v.places if p != PendingAlong(p.axis)))
 
 
-def _tensors(type: Type) -> Iterator[TensorType]:
-    if isinstance(type, TupleType):
-        for item in type.items:
-            yield from _tensors(item)
-    elif isinstance(type, TensorType):
-        yield type
+def _may_be_returned(place: SplitAlong | PendingAlong) -> bool:
+    """Whether nothing is pending, and blocks are in a finite list."""
+    return isinstance(place, SplitAlong) and not any(isinstance(block, Repeated) for block in place.blocks)
+
+
+def _of_item(found: State, k: int) -> State:
+    return found[k] if isinstance(found, tuple) else found
 
 
 def _loosened(found: State) -> State:

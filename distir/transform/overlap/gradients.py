@@ -12,6 +12,7 @@ from distir.ir.dataflow import uses
 from distir.ir.rewrite import Rewriter
 from distir.ops import Value, type_of
 from distir.ops.purpose import is_update
+from distir.ops.tuples import TUPLING
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.buckets import buckets_of, written
@@ -131,7 +132,7 @@ def _added_up(function: Function) -> Function:
                 statement = replace(statement, stream=STREAM)
                 edit.replace(index, statement)
                 made.update(statement.results)
-            if statement.stream == STREAM or statement.op in ("MakeTuple", "UnpackTuple"):
+            if statement.stream == STREAM or statement.op in TUPLING:
                 carried.update(statement.results)
             if statement.op == "UnpackTuple" and used & made:
                 made.update(statement.results)

@@ -14,9 +14,7 @@ from itertools import groupby
 from distir.ir import DISCARD, Apply, Arg, Call, Facts, Function, Module, Statement, operands, results
 from distir.ir.builder import FunctionBuilder, namer
 from distir.ir.rewrite import common, facts_of, mapped, shared, stated_with, with_names
-
-PACKING = ("MakeTuple", "UnpackTuple")
-"""The ops that compute nothing."""
+from distir.ops.tuples import TUPLING
 
 
 def with_shared(module: Module, passes: Mapping[str, tuple[int, str]]) -> Module:
@@ -130,7 +128,7 @@ def _meaning(function: Function) -> Hashable:
 
     What states no layer in a function that is called for one is of that.
     """
-    worked = [s for s in function.body if isinstance(s, Call) or (isinstance(s, Apply) and s.op not in PACKING)]
+    worked = [s for s in function.body if isinstance(s, Call) or (isinstance(s, Apply) and s.op not in TUPLING)]
     layers = [s.facts.layer for s in worked]
     if any(layers) and not all(layers):
         return function.name

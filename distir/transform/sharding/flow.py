@@ -16,6 +16,7 @@ from distir.ir.deep import Deep, finish
 from distir.ops import OPS, Value, bind, type_of
 from distir.ops.layout import Blocks, Layout
 from distir.ops.splitting import layout
+from distir.ops.tuples import TUPLING
 from distir.placement.along import is_host
 from distir.transform.sharding.boundary import BoundarySummary, Sides, summary_of
 from distir.transform.sharding.classes import Classes, Pieces, Settled, is_one
@@ -185,9 +186,9 @@ class _Body:
                 self.same[result] = operand
             elif have_one_form(statement, leaves):
                 self.same.update(dict.fromkeys(statement.results[1:], statement.results[0]))
-        if statement.op in ("MakeTuple", "UnpackTuple"):
+        if statement.op in TUPLING:
             self._tuple(statement, vs, ws)
-        if not (statement.op in ("MakeTuple", "UnpackTuple") and all(isinstance(arg, str) for arg in statement.args)):
+        if not (statement.op in TUPLING and all(isinstance(arg, str) for arg in statement.args)):
             for name, w in zip(statement.results, ws, strict=True):
                 if name != DISCARD:
                     self._sizes(name, type_of(w))
@@ -199,7 +200,7 @@ class _Body:
 
     def _leaves(self, statement: Apply, vs: Sequence[Value], ws: Sequence[Value]) -> list[Related]:
         """The operands and results of an op, leaf by leaf where they are tuples, with the op's layout for them."""
-        if statement.op in ("MakeTuple", "UnpackTuple"):
+        if statement.op in TUPLING:
             return []
         rows: Iterable[Sequence[Leaf]]
         if any(isinstance(type_of(v), TupleType) for v in vs):

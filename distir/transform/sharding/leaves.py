@@ -8,6 +8,7 @@ from functools import lru_cache
 from distir.ir import DISCARD, Apply, Arg, Literal, TensorType, TupleType, Type
 from distir.ops import Value, item_of, type_of
 from distir.ops.layout import Layout, Letters
+from distir.ops.tuples import TUPLING
 from distir.placement.along import is_host
 
 Leaf = tuple[Value, tuple[int, ...]]
@@ -33,7 +34,7 @@ def makes_no_dimension(statement: Apply, leaves: Sequence[Related]) -> bool:
 
     Another such op on the same dimensions adds no information about them.
     """
-    if statement.op in ("MakeTuple", "UnpackTuple"):
+    if statement.op in TUPLING:
         return all(isinstance(arg, str) for arg in statement.args)
     for operands, _, found in leaves:
         if found is None or found.others or found.result_blocks or any(is_host(v) for v, _ in operands):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from distir.ir import Apply, Arg, Call, Function, Module, Param, TensorType, TupleType
 from distir.ir.deep import Deep, finish
+from distir.ops.tuples import TUPLING
 from distir.transform.steps import StepError
 
 SINGLE = frozenset({"MatMul", "Gemm", "Einsum", "ScaledMatMul"})
@@ -30,8 +31,6 @@ SAME = frozenset(
     }
 )
 """Ops whose first result is their first operand in another form."""
-
-TUPLES = frozenset({"MakeTuple", "UnpackTuple"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def _apply(statement: Apply, state: dict[str, _Origin], made: _Uses) -> None:
         if statement.op in LOOKUPS:
             made.looked_up |= args[0].weights
         found = _Origin(
-            own if statement.op in TUPLES else args[0].weights if statement.op in SAME and args else frozenset(),
+            own if statement.op in TUPLING else args[0].weights if statement.op in SAME and args else frozenset(),
             frozenset[int]().union(*(arg.heads for arg in args)),
             frozenset[int]().union(*(arg.inputs for arg in args)),
         )
