@@ -25,6 +25,7 @@ from distir.api import (
 )
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.ir import Module
+from distir.ir.errors import DistirError
 from distir.ir.late import also_called, late_names
 from distir.ops import op
 
@@ -47,10 +48,15 @@ def __getattr__(name: str) -> Any:
     return importlib.import_module("distir.models") if name == "models" else _late(name)
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 __version__ = "0.1.0"
 
 __all__ = [
     "Diagnostic",
+    "DistirError",
     "InputError",
     "Module",
     "Output",

@@ -1,4 +1,4 @@
-"""The functions of the Python API: thin wrappers of the packages below, in terms of texts and modules."""
+"""The functions of the Python API: thin wrappers of the packages below, in terms of texts, modules and files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from distir.analysis import Inputs, execute
 from distir.analysis import check as check_module
 from distir.analysis.program import read
 from distir.diagnostics import Diagnostic, ProgramError, Severity
+from distir.files.reading import PROGRAM, SUFFIX, read_text
 from distir.ir import Module
 from distir.ops import canonical
 from distir.syntax import print_module
@@ -26,6 +27,19 @@ if TYPE_CHECKING:
     from distir.simulate.spread.steps import Spread
 
 
+Program = Module | str | os.PathLike[str]
+"""A module, or the path of a file that holds one."""
+
+
+def program(given: Program) -> Module:
+    """The module, or that of a file. Raises ProgramError for syntax errors, OSError for a file that cannot be read."""
+    if isinstance(given, Module):
+        return given
+    if isinstance(given, str) and "\n" in given:
+        raise TypeError("expected a module or a path, found a text: `distir.parse` reads it")
+    return parse(read_text(os.fspath(given), PROGRAM), os.fspath(given))
+
+
 def parse(text: str, path: str = "<text>") -> Module:
     """Parse a text to a module. Raises ProgramError for syntax errors; does not check further."""
     found = syntax.parse(text, path, canonical)
@@ -35,9 +49,9 @@ def parse(text: str, path: str = "<text>") -> Module:
     return found.module
 
 
-def check(module: Module) -> list[Diagnostic]:
+def check(module: Program) -> list[Diagnostic]:
     """The diagnostics of a module; their sites refer to the module."""
-    return list(check_module(module).diagnostics)
+    return list(check_module(program(module)).diagnostics)
 
 
 def check_text(text: str, path: str | None = None) -> list[Diagnostic]:
@@ -51,7 +65,7 @@ def format(module: Module) -> str:  # noqa: A001 - the verb users know
 
 
 def simulate(
-    module: Module,
+    module: Program,
     hardware: Hardware | str | os.PathLike[str] = "dgx-a100",
     function: str | None = None,
     bind: Bind | None = None,
@@ -66,6 +80,7 @@ def simulate(
     """
     from distir.simulate.simulation import simulate
 
+    module = program(module)
     if not module.mesh:
         return simulate(module, hardware, function, bind)
     from distir.cost import load
@@ -92,7 +107,7 @@ def spread(simulation: Simulation, lateness: Sequence[str], *, draws: int = 10_0
     return spread(simulation, lateness, draws, seed)
 
 
-def run(module: Module, inputs: Inputs, function: str | None = None) -> dict[str, Any]:
+def run(module: Program, inputs: Inputs, function: str | None = None) -> dict[str, Any]:
     """Run the entry function (or `function`) with the reference executor.
 
     `inputs`: numpy arrays by parameter, or in the order of the parameters; tuples of arrays for tuples. Returns the
@@ -103,8 +118,9 @@ def run(module: Module, inputs: Inputs, function: str | None = None) -> dict[str
     return {output.name: output.value for output in execute(erase(module), inputs, function)}
 
 
-def erase(module: Module) -> Module:
+def erase(module: Program) -> Module:
     """The sequential program that a program on a mesh means. Raises ProgramError for one with errors."""
+    module = program(module)
     if not module.mesh:
         return module
     from distir.transform.mesh import erase
@@ -112,8 +128,9 @@ def erase(module: Module) -> Module:
     return erase(module)
 
 
-def expand(module: Module, bind: Bind | None = None) -> Module:
+def expand(module: Program, bind: Bind | None = None) -> Module:
     """The program of every device of a mesh; `bind` has its sizes that are names. Raises ProgramError for errors."""
+    module = program(module)
     if not module.mesh:
         return module
     from distir.transform.mesh import expand
@@ -121,7 +138,7 @@ def expand(module: Module, bind: Bind | None = None) -> Module:
     return expand(module, bind or {})
 
 
-def transform(module: Module, *steps: str, **options: Any) -> Module:
+def transform(module: Program, *steps: str, **options: Any) -> Module:
     """Apply steps in order, as on the command line: `transform(module, "grad", "dp=2", microbatches=4)`.
 
     A step is `name` or `name=value`; other words are options of the step before them, and keywords apply to every step
@@ -131,11 +148,11 @@ def transform(module: Module, *steps: str, **options: Any) -> Module:
     """
     from distir.transform.all_steps import transform
 
-    return transform(module, *steps, **options)
+    return transform(program(module), *steps, **options)
 
 
 def search(
-    model: Module | str,
+    model: Program,
     devices: int | None = None,
     hardware: Hardware | str | os.PathLike[str] = "dgx-a100",
     batch_sizes: int | Sequence[int] = (),
@@ -146,7 +163,7 @@ def search(
     bind: Mapping[str, Constant] | None = None,
     workers: Workers | None = None,
 ) -> Table:
-    """Try every D/T/P/K for a sequential program, or for a model of the paper by name, on `devices` devices.
+    """Try every D/T/P/K for a sequential program, or for a model by name, on `devices` devices.
 
     The default for `devices` is all devices of the machine. `batch_sizes`, one or several, bind the batch dimension of
     the program's `{batch}` parameters; `space` sets the other dimensions of the search. With `fuse` the ops of each
@@ -165,7 +182,8 @@ def search(
     from distir.search.space import Space
     from distir.search.work import Workers
 
-    module, name = (named(model), model) if isinstance(model, str) else (model, "")
+    name = model if isinstance(model, str) and not model.endswith(SUFFIX) else ""
+    module = named(name) if name else program(model)
     machine = cost.load(hardware) if isinstance(hardware, (str, os.PathLike)) else hardware
     sizes = (batch_sizes,) if isinstance(batch_sizes, int) else tuple(batch_sizes)
     chosen = space or Space(machine.devices if devices is None else devices, sizes)

@@ -1,6 +1,7 @@
 """The house as ARCHITECTURE.md draws it: which room may import what, what is loaded when."""
 
 import ast
+import builtins
 import functools
 import importlib
 import importlib.util
@@ -400,3 +401,12 @@ def test_what_something_is_for_is_stated_or_follows_from_data_flow():
         if any(map(reads_a_name, ast.walk(ast.parse(path.read_text()))))
     }
     assert found == set(NAMED)
+
+
+def test_every_error_has_the_base_that_users_catch():
+    """Exceptions that are no errors, but verdicts or answers, are named otherwise."""
+    for path in MODULES:
+        for name, bases in re.findall(r"^ *class (\w+Error)\((.*)\):$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            apart = room_of(module_name(path)) == "lsp" or name == "DistirError"
+            base = bases.split(", ")[0]
+            assert apart or (base.endswith("Error") and not hasattr(builtins, base)), f"{path}: {name}"

@@ -62,3 +62,35 @@ def test_a_search_tries_as_many_devices_as_the_machine_has():
         table = distir.search(module, hardware=hardware)
         assert {row.D * row.T * row.P for row in table} == {devices}
     assert {row.D * row.T * row.P for row in distir.search(module)} == {8}
+
+
+def test_a_program_is_a_module_or_a_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    module = distir.models.mlp(2, 8, batch=4)
+    path = tmp_path / "mlp.dir"
+    path.write_text(distir.format(module))
+    for given in (path, str(path), "mlp.dir"):
+        assert distir.check(given) == []
+        assert distir.transform(given, "grad") == distir.transform(module, "grad")
+        assert distir.erase(given) == distir.expand(given) == module
+        assert distir.simulate(given).latency_s == distir.simulate(module).latency_s
+        assert distir.search(given, devices=2, batch_sizes=4).best == distir.search(module, 2, batch_sizes=4).best
+    with pytest.raises(TypeError, match="found a text"):
+        distir.check(distir.format(module))
+    with pytest.raises(OSError, match="absent"):
+        distir.simulate(tmp_path / "absent.dir")
+
+
+def test_what_is_shown_is_public():
+    assert {name for name in dir(distir) if not name.startswith("__")} == {*distir.__all__}
+
+
+def test_every_error_is_one_of_distir():
+    with pytest.raises(distir.DistirError):
+        distir.parse("func @main(%x {")
+    with pytest.raises(distir.DistirError):
+        distir.transform(distir.models.mlp(2, 8), "gard")
+    with pytest.raises(distir.DistirError):
+        distir.simulate(distir.models.mlp(2, 8), "no-machine")
+    with pytest.raises(distir.DistirError):
+        distir.models.named("no-model")

@@ -32,6 +32,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.calls import inlined_sizes
+from distir.ir.errors import DistirError
 from distir.ops import Reject, Value, dtype_of, numpy_dtype, to_dense, type_of
 from distir.ops.numeric import np
 
@@ -42,7 +43,7 @@ Load = Callable[[External], Any]
 """From a reference to a tensor beside the program to its array. Raises InputError where there is none."""
 
 
-class InputError(ValueError):
+class InputError(DistirError, ValueError):
     """Inputs that do not fit the entry function's parameters."""
 
 

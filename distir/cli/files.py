@@ -13,12 +13,10 @@ from contextlib import contextmanager
 from distir.cli import output
 from distir.cli.endings import Refused
 from distir.files import reading
-from distir.files.reading import PROGRAM, FileKind, why_not
+from distir.files.reading import PROGRAM, SUFFIX, FileKind, why_not
 
 STDIN = "-"
 """The path that denotes standard input."""
-
-SUFFIX = ".dir"
 
 
 def shown(path: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from distir.diagnostics import Report
+from distir.ir.errors import DistirError
 
 FILE_NAME = "distir.toml"
 
@@ -72,7 +73,7 @@ class Config:
         return FILE_NAME if self.path is None else display(self.path)
 
 
-class ConfigError(Exception):
+class ConfigError(DistirError):
     """A settings file cannot be used; `report` says why, all at once."""
 
     def __init__(self, report: Report) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, cast
 
 from distir.diagnostics.spelling import LISTED, nearest
 from distir.ir import dims
+from distir.ir.errors import DistirError
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ IDLE_WORDS = frozenset((
 """Words of options that change nothing of what a step computes, sends or holds, whatever the framework."""
 
 
-class ConfigurationError(ValueError):
+class ConfigurationError(DistirError, ValueError):
     """A configuration that is not read or written: what is wrong, with file and line; `help`: what to do."""
 
     def __init__(self, message: str, help: str | None = None) -> None:

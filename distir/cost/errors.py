@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from distir.ir.errors import DistirError
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -26,7 +28,7 @@ class Problem:
         return f"{self.text}\n  help: {self.help}" if self.help else self.text
 
 
-class HardwareError(Exception):
+class HardwareError(DistirError):
     """Hardware that cannot be used; `problems` are all the faults found, in the order of the file."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:

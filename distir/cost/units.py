@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from distir.cost.price import Price
 from distir.diagnostics.spelling import nearest
+from distir.ir.errors import DistirError
 
 
-class UnitError(ValueError):
+class UnitError(DistirError, ValueError):
     """A text that is not the expected quantity. `help` suggests a correction, if there is a likely one."""
 
     def __init__(self, message: str, help: str | None = None) -> None:

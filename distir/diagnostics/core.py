@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from distir.ir import Site
+from distir.ir.errors import DistirError
 
 
 class Severity(StrEnum):
@@ -121,7 +122,7 @@ class Diagnostic:
         return replace(self, site=place(self.site), notes=notes)
 
 
-class ProgramError(Exception):
+class ProgramError(DistirError):
     """A program has errors; `diagnostics` says where and why."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:

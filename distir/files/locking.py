@@ -7,8 +7,10 @@ import os
 import stat
 from typing import BinaryIO
 
+from distir.ir.errors import DistirError
 
-class InUseError(OSError):
+
+class InUseError(DistirError, OSError):
     """Another process has the file locked; `process` is its id, if the system reports it."""
 
     def __init__(self, path: str, process: int | None) -> None:

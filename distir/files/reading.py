@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from distir.diagnostics.quantities import show_bytes
+from distir.ir.errors import DistirError
 
 Named = str | os.PathLike[str]
 
@@ -30,6 +31,8 @@ class FileKind:
     most: int
     help: str
 
+
+SUFFIX = ".dir"
 
 PROGRAM = FileKind("a program", 256 << 20, "keep large constants in a safetensors file beside the program")
 SETTINGS = FileKind("a settings file", 1 << 20, "take out what is not a setting")
@@ -46,7 +49,7 @@ REPORT = FileKind("what a rank reports", 1 << 30, "run it fewer times")
 OURS = FileKind("a file of DistIR or of the system", 64 << 20, "install DistIR again")
 
 
-class UnreadError(OSError):
+class UnreadError(DistirError, OSError):
     """A file of a kind or size that is not read; `strerror` gives the reason, `help` what to do."""
 
     def __init__(self, number: int, why: str, path: str, help: str | None = None) -> None:

@@ -18,6 +18,7 @@ from typing import IO, Any, cast
 from distir.files import limits
 from distir.files.reading import Named, mapped
 from distir.ir import DTYPES, DType
+from distir.ir.errors import DistirError
 
 SPELLED = {
     "Bool": "BOOL",
@@ -34,7 +35,7 @@ SPELLED = {
 """The format's names of our element types."""
 
 
-class FormatError(ValueError):
+class FormatError(DistirError, ValueError):
     """A file that is not in the format, or an element type that the format lacks; the text names it."""
 
 

@@ -12,9 +12,10 @@ from typing import Any, BinaryIO
 
 from distir.files.locking import open_alone
 from distir.files.reading import ROWS, bounded
+from distir.ir.errors import DistirError
 
 
-class TableError(ValueError):
+class TableError(DistirError, ValueError):
     """A text that is no table of the expected columns; the message says why."""
 
 

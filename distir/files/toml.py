@@ -13,6 +13,7 @@ from typing import Any
 
 from distir.diagnostics import Span
 from distir.files import limits
+from distir.ir.errors import DistirError
 
 Key = tuple[str, ...]
 """The names that lead to a value: `("budget", "max_latency")`; elements of `[[tables]]` and lists by their number."""
@@ -34,7 +35,7 @@ class Toml:
     places: Mapping[Key, TomlPlace]
 
 
-class TomlError(ValueError):
+class TomlError(DistirError, ValueError):
     """A text that is not TOML, or nested too deep; `span` is where."""
 
     def __init__(self, message: str, span: Span | None) -> None:

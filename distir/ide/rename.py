@@ -9,11 +9,12 @@ from distir.ide.document import Document
 from distir.ide.edits import Edit
 from distir.ide.mentions import Word, WordKind, functions_mentioned, streams_mentioned, values_mentioned, word_at
 from distir.ir import COMPUTE, DISCARD, Function, Module, results
+from distir.ir.errors import DistirError
 from distir.syntax.tokens import IDENT, NAME, TOKEN, kinds
 from distir.transform.entry import ROLES
 
 
-class RenameError(ValueError):
+class RenameError(DistirError, ValueError):
     """A rename that is refused; the message says why."""
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from distir.ir import Dim, DType, Function, Module, SymbolicDim, dims
+from distir.ir.errors import DistirError
 
 
-class ImportRefused(ValueError):  # noqa: N818 - an answer about the model, not a failure of ours
+class ImportRefused(DistirError, ValueError):  # noqa: N818 - an answer about the model, not a failure of ours
     """A model that cannot be imported; the text says what, where in the model, and `help` what to do.
 
     `value`: a value of the model's graph that cannot be made, by which its importer knows the place in the source.

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from distir.ir.errors import DistirError
+
 LARGEST: Final = 2**31 - 1
 """The largest size that a model or a configuration may state: a larger one is a typo. Products of two fit 64 bits."""
 
@@ -69,7 +71,7 @@ Dim = int | SymbolicDim | None
 Shape = tuple[Dim, ...]
 
 
-class DimensionError(ValueError):
+class DimensionError(DistirError, ValueError):
     """A dimension that bindings evaluate to a non-integer or a negative number; the text names it."""
 
 

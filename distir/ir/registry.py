@@ -15,6 +15,8 @@ from contextlib import redirect_stdout
 from types import MappingProxyType
 from typing import TypeVar
 
+from distir.ir.errors import DistirError
+
 GROUP = "distir.plugins"
 
 T = TypeVar("T")
@@ -24,7 +26,7 @@ class PluginWarning(UserWarning):
     """A package under `distir.plugins` could not be imported, or takes a name that there is."""
 
 
-class DefinitionError(Exception):
+class DefinitionError(DistirError):
     """What a package defines does not do what its definition says. It is at fault, not the program."""
 
 

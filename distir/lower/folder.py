@@ -36,6 +36,7 @@ from distir.ir import (
     Type,
     types,
 )
+from distir.ir.errors import DistirError
 from distir.lower import templates
 from distir.lower.agreement import check_order
 from distir.lower.emission import INDENT, Emission, EmittedFunction, UnsupportedStatement
@@ -212,7 +213,7 @@ def lower_ranks(
     return Lowered(devices, manifest, files, tensors, matched)
 
 
-class LoweringError(Exception):
+class LoweringError(DistirError):
     """Statements of the ranks' programs without an equivalent in torch."""
 
     def __init__(self, problems: Sequence[UnsupportedStatement]) -> None:

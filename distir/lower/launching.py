@@ -21,6 +21,7 @@ from typing import Any
 
 from distir.files.reading import REPORT, read_bytes, read_text
 from distir.files.scratch import scratch_folder
+from distir.ir.errors import DistirError
 
 POLL_S = 0.02
 """The interval at which the processes are polled."""
@@ -41,7 +42,7 @@ PROCESS_BYTES = 200 << 20
 """What a process takes that has loaded torch, before it holds any tensor."""
 
 
-class LaunchError(RuntimeError):
+class LaunchError(DistirError, RuntimeError):
     """A rank failed or timed out. `help`: details, or what to do."""
 
     def __init__(self, message: str, help: str | None = None) -> None:

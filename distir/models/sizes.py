@@ -14,6 +14,7 @@ from distir.diagnostics.spelling import nearest
 from distir.files import limits
 from distir.ir import DTYPES, Dim, DType, Module, TensorType, dims, types
 from distir.ir.builder import FunctionBuilder
+from distir.ir.errors import DistirError
 
 DEVICE: Final = 1
 """Where a sequential model lives."""
@@ -22,7 +23,7 @@ BATCH = dims.named("B")
 """The batch dimension wherever it is not a number. In functions of layers it always has a name: they fit any batch."""
 
 
-class ModelError(ValueError):
+class ModelError(DistirError, ValueError):
     """Invalid sizes of a model, or an unknown model; the text says what was expected."""
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import proofs as codes
 from distir.ir import Apply, Call, DType, Function, Meshes, Module, Part, Return, Site, TensorType
+from distir.ir.errors import DistirError
 from distir.ops import type_of
 from distir.prove import reasons
 from distir.prove.algebra import Algebra
@@ -26,7 +27,7 @@ MOST = 5
 """How many results are listed that rest on a statement."""
 
 
-class ProveError(ValueError):
+class ProveError(DistirError, ValueError):
     """Two programs that cannot be compared: their parameters or results do not belong together."""
 
 

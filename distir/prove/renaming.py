@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from distir.ir.errors import DistirError
 from distir.ops.devices import Renaming
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra
@@ -48,7 +49,7 @@ CONSTANT = frozenset({"fill", "constant", "external", "rank"})
 """Kinds that stay as they are."""
 
 
-class NotRenamedError(Exception):
+class NotRenamedError(DistirError):
     """What was found of formals is of another kind for these terms; it must be found for themselves."""
 
 

@@ -25,6 +25,7 @@ from distir.diagnostics.codes import proofs as codes
 from distir.files.reading import SETTINGS, read_text
 from distir.files.toml import Key, Toml, TomlError, parse
 from distir.ir import Function, TensorType, TupleType, Type
+from distir.ir.errors import DistirError
 from distir.ops import type_of
 from distir.prove import runs as places
 from distir.prove.comparing import Failure, Proof, Reference, failure, is_same
@@ -38,7 +39,7 @@ _PLACEMENT = re.compile(r"(?:(\d+) of (\d+) addends of )?%?([A-Za-z0-9_.\-]+)\s*
 _RUN = re.compile(r"(\d*):(\d*)")
 
 
-class StatedError(ValueError):
+class StatedError(DistirError, ValueError):
     """Placements that cannot be used; `report` says why, with the places in the file."""
 
     def __init__(self, report: Report) -> None:

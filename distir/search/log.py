@@ -8,10 +8,11 @@ from typing import IO, Any
 
 from distir.files.reading import ROWS, read_bytes
 from distir.files.table import GrowingTable, TableError, as_text, rows_of
+from distir.ir.errors import DistirError
 from distir.search.rows import COLUMNS, STORED, Row
 
 
-class LogError(ValueError):
+class LogError(DistirError, ValueError):
     """A file that does not hold rows of this search; the text says what is wrong."""
 
 

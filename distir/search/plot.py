@@ -12,6 +12,7 @@ from typing import Any
 
 from distir.cost import show_seconds
 from distir.diagnostics.visible import visible
+from distir.ir.errors import DistirError
 from distir.search.rows import Row, pareto, show_rate
 from distir.simulate.notebook import new_figure
 
@@ -30,7 +31,7 @@ GB = 1e9
 NOTHING = "there is nothing to plot: no configuration could be simulated"
 
 
-class PlotError(ValueError):
+class PlotError(DistirError, ValueError):
     """A picture that cannot be made; the text says why."""
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from distir.ir.errors import DistirError
 from distir.search.plan import AXES, Choices, Plan
 from distir.search.plans import Plans
 
 
-class SpaceError(ValueError):
+class SpaceError(DistirError, ValueError):
     """No strategy satisfies the constraints; the text says why."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from distir.diagnostics import suggestion
 from distir.ir import HOST, Constant, Function, Module, types
+from distir.ir.errors import DistirError
 
 if TYPE_CHECKING:
     from distir.config import Config
@@ -19,7 +20,7 @@ LARGEST_SIZE = 2**63
 Quantity = TypeVar("Quantity", int, float)
 
 
-class SetupError(ValueError):
+class SetupError(DistirError, ValueError):
     """An option that the program does not admit. `help`: what to write instead; `setting`: the key of `distir.toml`."""
 
     def __init__(self, message: str, help: str | None = None, setting: tuple[str, ...] = ()) -> None:

@@ -30,6 +30,7 @@ from distir.ir import (
     types,
 )
 from distir.ir.collection import paused_collection
+from distir.ir.errors import DistirError
 from distir.ops import Value, dense, type_of
 from distir.simulate.bodies import Bodies
 from distir.simulate.body import Body
@@ -56,7 +57,7 @@ Bind = Mapping[str, Constant]
 """Sizes of named dimensions, and values of host parameters, by name."""
 
 
-class BindError(ValueError):
+class BindError(DistirError, ValueError):
     """A bound name that the entry function lacks, or a value of the wrong type."""
 
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from distir.files.reading import Named, opened
+from distir.ir.errors import DistirError
 from distir.traces import strangers
 
 SUFFIXES = (".json", ".json.gz")
@@ -33,7 +34,7 @@ Record = dict[str, Any]
 """One trace event."""
 
 
-class TraceError(ValueError):
+class TraceError(DistirError, ValueError):
     """A file that is no trace, or no whole one; the text says what was found, `help` what to do."""
 
     def __init__(self, message: str, help: str | None = None) -> None:

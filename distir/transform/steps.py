@@ -48,6 +48,7 @@ from distir.diagnostics.spelling import nearest
 from distir.ir import Constant, Module, Site
 from distir.ir.collection import paused_collection
 from distir.ir.counted import times_in
+from distir.ir.errors import DistirError
 from distir.ir.registry import DefinitionError, Registry
 from distir.ir.rolling import Unrolled, rolled, unrolled_from
 from distir.transform.checking import check_result
@@ -73,7 +74,7 @@ def doubling(words: str) -> Tries:
     return lambda room: [words.format(1 << power) for power in range(1, room.bit_length())]
 
 
-class StepError(ValueError):
+class StepError(DistirError, ValueError):
     """A step or option that does not exist, or a value that does not fit."""
 
 

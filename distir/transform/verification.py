@@ -28,6 +28,7 @@ from distir.analysis import Load, Output, TooLargeError, execute, random_inputs
 from distir.analysis.copies import CopyClaim, CopyClaims, copies
 from distir.diagnostics import ProgramError
 from distir.ir import Apply, Call, DType, Function, Module, TensorType, Type, ops_in, types
+from distir.ir.errors import DistirError
 from distir.ir.roles import is_trained
 from distir.ops import OPS
 from distir.ops.group import represented
@@ -75,7 +76,7 @@ NOISE = {"Float64": 1e-9, "Float32": 1e-4, "Float16": 2e-2, "BFloat16": 1e-1}
 """What counts as rounding at any rate, by element type: some results are nothing else, as of terms that cancel."""
 
 
-class VerifyError(ValueError):
+class VerifyError(DistirError, ValueError):
     """Two programs that cannot be compared: their parameters or results do not belong together."""
 
 

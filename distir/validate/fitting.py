@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from distir.ir.errors import DistirError
 from distir.ops.numeric import np
 from distir.validate.machines import Conditions
 from distir.validate.plans import conditions_of, plan_of
@@ -37,7 +38,7 @@ WIDE = 0.3
 TWO_SIDED = 1.96
 
 
-class FitError(ValueError):
+class FitError(DistirError, ValueError):
     """Runs that nothing can be fitted to; the text says why."""
 
 

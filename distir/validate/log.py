@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 
 from distir.files.table import GrowingTable, TableError, rows_of
+from distir.ir.errors import DistirError
 from distir.validate.origin import code_digest, inputs_digest
 from distir.validate.predictions import Prediction
 from distir.validate.runs import MeasuredRun
@@ -22,7 +23,7 @@ EARLIER = ("id", "step_time_s", "peak_memory_bytes", "fits", "note")
 """The figures of files that earlier versions wrote: their peak is `reported_memory_bytes` of today."""
 
 
-class PredictionsError(ValueError):
+class PredictionsError(DistirError, ValueError):
     """A file that does not hold predictions; the text says what is wrong."""
 
 

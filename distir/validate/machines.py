@@ -16,6 +16,7 @@ from distir import cost
 from distir.cost import DeviceKind, Hardware, Level, Link
 from distir.cost.host import FREE_HOST, Host
 from distir.cost.sustained import sustained
+from distir.ir.errors import DistirError
 
 GPUS: Final[dict[str, str]] = {
     "a100_40gb": "a100-40",
@@ -49,7 +50,7 @@ NODE_OF_A_GRAPH: Final = 1e-6
 """Seconds between ops of a graph that a device replays: the figure `graphs` of the profiles."""
 
 
-class MachineError(ValueError):
+class MachineError(DistirError, ValueError):
     """A machine that no profile describes; the text says what is missing."""
 
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from distir.ir import DISCARD, Apply, Attributes, Call, Facts, Function, Module, Statement, names, operands
 from distir.ir.builder import namer
+from distir.ir.errors import DistirError
 from distir.ir.rewrite import facts_of, stated_with, substituted, with_operands
 from distir.transform.entry import entry_of
 
@@ -20,7 +21,7 @@ LEAST = 4
 """So many calls of a round one behind the other show what each of them takes of the one before it."""
 
 
-class UnlikeMicrobatchesError(ValueError):
+class UnlikeMicrobatchesError(DistirError, ValueError):
     """A program of which that for more microbatches does not follow."""
 
 

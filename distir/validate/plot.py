@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from distir.diagnostics.visible import visible
+from distir.ir.errors import DistirError
 from distir.validate.figures import GROUP_COLUMNS, GroupFigures, Outcome, group_cells
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
@@ -24,7 +25,7 @@ FEW_DECADES = 100
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
-class PictureError(ValueError):
+class PictureError(DistirError, ValueError):
     """A picture that cannot be made; the text says why."""
 
 

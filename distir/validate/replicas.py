@@ -26,6 +26,7 @@ from distir.ir import (
     dims,
     types,
 )
+from distir.ir.errors import DistirError
 from distir.ir.rewrite import claiming
 from distir.ir.types import AnyType, Type
 from distir.models.sizes import BATCH
@@ -35,7 +36,7 @@ from distir.transform.fusion.groups import LONGEST_ROW
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES
 
 
-class UnlikeError(ValueError):
+class UnlikeError(DistirError, ValueError):
     """A program whose form depends on the number of replicas."""
 
 

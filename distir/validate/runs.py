@@ -20,15 +20,16 @@ from typing import Any
 
 from distir.diagnostics.spelling import nearest
 from distir.files.reading import ROWS, read_bytes
+from distir.ir.errors import DistirError
 from distir.transform.checkpoint.modules import modules_of
 from distir.transform.steps import StepError
 
 
-class RunsError(ValueError):
+class RunsError(DistirError, ValueError):
     """A file that does not hold runs; the text says what is wrong, and in which line and column."""
 
 
-class UnsupportedError(ValueError):
+class UnsupportedError(DistirError, ValueError):
     """A run that cannot be expressed; the text says why."""
 
 

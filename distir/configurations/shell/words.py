@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from distir.files import limits
+from distir.ir.errors import DistirError
 
 NAME = r"[A-Za-z_]\w*"
 
@@ -30,7 +31,7 @@ MOST_TRIMMED: Final = 1024
 """Characters of a value of which a pattern is taken away."""
 
 
-class TooLongError(ValueError):
+class TooLongError(DistirError, ValueError):
     """Variables whose values are more than is read; the text says what."""
 
 

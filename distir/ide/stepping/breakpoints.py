@@ -20,6 +20,7 @@ from distir.ide.stepping.watches import (
     read_count,
 )
 from distir.ir import Site
+from distir.ir.errors import DistirError
 from distir.simulate.body import Body
 from distir.simulate.show import Occurrence, occurrences
 
@@ -83,7 +84,7 @@ class Placed:
     trouble: str = ""
 
 
-class UnplacedError(ValueError):
+class UnplacedError(DistirError, ValueError):
     """A breakpoint that cannot be had, and why."""
 
 

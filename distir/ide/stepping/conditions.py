@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 from distir.cost import show_bytes, show_seconds
 from distir.cost.units import DURATION, MEMORY
 from distir.diagnostics.spelling import nearest
+from distir.ir.errors import DistirError
 
 ValueKind = Literal["time", "size", "number", "text", "truth"]
 
@@ -49,7 +50,7 @@ PER_PROGRAM = frozenset({"duration", "time", "slack", "critical", "op", "functio
 """The names that say the same for all streams of an event."""
 
 
-class ConditionError(ValueError):
+class ConditionError(DistirError, ValueError):
     """A text that is no condition; `help` says what to write instead, if that is known."""
 
     def __init__(self, message: str, help: str | None = None) -> None:

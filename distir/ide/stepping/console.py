@@ -13,6 +13,7 @@ from distir.ide.stepping.search import EventSearch
 from distir.ide.stepping.stepper import Stepper, Stop
 from distir.ide.stepping.streams import Spot, device_of
 from distir.ide.stepping.watches import StopWatch, WaitWatch
+from distir.ir.errors import DistirError
 from distir.simulate.algebra.clocks import Clock
 
 COMMANDS = {
@@ -32,7 +33,7 @@ COMMANDS = {
 HELP = "\n".join(f"{command:<16} {what}" for command, what in COMMANDS.items())
 
 
-class ConsoleError(ValueError):
+class ConsoleError(DistirError, ValueError):
     """The input is invalid; the message says why."""
 
 

@@ -14,6 +14,7 @@ from itertools import count
 from distir.ide.stepping.events import MemoryUsage, StreamEvent
 from distir.ide.stepping.streams import Key, Spot, Streams, key_of, occupied
 from distir.ide.stepping.watches import StopWatch
+from distir.ir.errors import DistirError
 from distir.simulate.algebra.clocks import Clock, run
 from distir.simulate.body import Body
 from distir.simulate.descent import EventPlace, Run
@@ -21,7 +22,7 @@ from distir.simulate.descent import EventPlace, Run
 BEFORE_ALL = Key(-1, -1)
 
 
-class PausedError(Exception):
+class PausedError(DistirError):
     """The search was interrupted. `key`: how far it got, going forward or back."""
 
     def __init__(self, key: Key) -> None:

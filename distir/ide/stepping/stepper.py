@@ -16,6 +16,7 @@ from distir.ide.stepping.streams import Key, Spot, Streams, stream_name
 from distir.ide.stepping.watches import StopWatch
 from distir.ir import Function
 from distir.ir.counted import called
+from distir.ir.errors import DistirError
 from distir.simulate.algebra.clocks import Clock
 from distir.simulate.body import Body
 from distir.simulate.descent import EventPlace
@@ -46,7 +47,7 @@ class Stop:
         return to_seconds(self.ticks)
 
 
-class NothingToStepError(ValueError):
+class NothingToStepError(DistirError, ValueError):
     """The program has no op that takes time on a device."""
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from distir.analysis.size import refuse_beyond
 from distir.ir import Facts
+from distir.ir.errors import DistirError
 from distir.simulate.algebra.clocks import Clock
 from distir.simulate.body import Body, distinct
 from distir.simulate.chakra.flow import data_flow
@@ -44,7 +45,7 @@ MOST_HELD = 1 << 25
 _TRACE = re.compile(rf"{STEM}\.(\d+)\.et")
 
 
-class ChakraError(ValueError):
+class ChakraError(DistirError, ValueError):
     """Why there is no trace. `help` says what to do."""
 
     def __init__(self, message: str, help: str | None = None) -> None:

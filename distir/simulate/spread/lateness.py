@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from distir.cost import Hardware
 from distir.cost.hardware import DeviceLink
 from distir.diagnostics import suggestion
+from distir.ir.errors import DistirError
 from distir.ops.numeric import np
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ TARGETS = ("devices", "nodes", "links")
 EXAMPLE = "write for example `devices=lognormal:0.05`, `nodes=slow:0.01:1.5` or `links=exponential:0.1`"
 
 
-class SpreadError(ValueError):
+class SpreadError(DistirError, ValueError):
     """A specification of lateness is invalid. `help` says how to write it."""
 
     def __init__(self, message: str, help: str | None = None) -> None:

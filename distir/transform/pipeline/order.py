@@ -13,10 +13,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from distir.ir.errors import DistirError
 from distir.transform.pipeline.passes import Order, Pass, Task
 
 
-class DeadlockError(ValueError):
+class DeadlockError(DistirError, ValueError):
     """Passes that wait for each other's messages in a circle."""
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from distir.files import limits
+from distir.ir.errors import DistirError
 from distir.transform.pipeline.passes import Order, Pass, Task, needs, stage_devices
 
 FORMATS = ("compute_only", "compute_comms")
@@ -42,7 +43,7 @@ _Said = tuple[int, str, int]
 """Stage, action, microbatch, as a file spells it."""
 
 
-class ScheduleFileError(ValueError):
+class ScheduleFileError(DistirError, ValueError):
     """An error in a schedule file, with line and column from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:

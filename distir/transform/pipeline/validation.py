@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.core import Code
+from distir.ir.errors import DistirError
 from distir.transform.pipeline.passes import Order, Pass, Task, needs
 
 
-class ScheduleError(ValueError):
+class ScheduleError(DistirError, ValueError):
     """An order that a schedule does not support, or that cannot run; the message says why, or what is possible.
 
     `code`: the diagnostic's.

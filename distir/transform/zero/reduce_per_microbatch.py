@@ -29,6 +29,7 @@ from distir.ir import (
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ir.dataflow import maker
+from distir.ir.errors import DistirError
 from distir.ir.rewrite import Rewriter, with_operands
 from distir.ops.group import GROUPED
 from distir.transform.steps import tell
@@ -44,7 +45,7 @@ REDUCING = ("MPIReduce", "MPIReduceScatter", GROUPED["MPIReduceScatter"].name)
 """The ops that reduce gradients to parts."""
 
 
-class UnmovableError(Exception):
+class UnmovableError(DistirError):
     """A value is used in parts and whole, in one tuple."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from distir.ir.errors import DistirError
 from distir.transform.pipeline.best.bound import held_at_most
 from distir.transform.pipeline.best.problem import OrderProblem
 from distir.transform.pipeline.passes import Order, Pass, Task, needs
@@ -22,7 +23,7 @@ LARGEST = 6_000
 """The solver is not asked for an order of more passes: it gets nowhere before its work is done."""
 
 
-class NoSolverError(Exception):
+class NoSolverError(DistirError):
     """OR-tools is not installed."""
 
 
