@@ -95,9 +95,12 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
 
 
 def unused(function: Function, facts: FunctionNames | None = None) -> Iterator[Diagnostic]:
-    """Results that no statement uses. Silent where a statement could not be read, for it might use them."""
+    """Results that no statement uses.
+
+    Silent where a statement could not be read or names what nothing defines: it may be meant to use them.
+    """
     facts = facts or gather(function)
-    if facts.broken:
+    if facts.broken or facts.undefined:
         return
     places = {facts.defined[name] for name in facts.unused if facts.defined[name] >= 0}
     if repeated := facts.unused & facts.repeated:

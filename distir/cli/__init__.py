@@ -1,6 +1,6 @@
 """The command line: thin commands over the rooms below. `app` holds them all and says how a run ends.
 
-A command is a function in its own module that returns the exit code; to add one, add it to `app.COMMANDS`.
+A command is a function in its own module that returns the exit code; to add one, add it to a group of `app.GROUPS`.
 No other package imports this one. Modules are loaded at every start, so heavy imports are in functions.
 """
 

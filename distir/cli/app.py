@@ -18,7 +18,7 @@ import typer
 from distir import __version__
 from distir.cli import output, streams
 from distir.cli.advise import advise
-from distir.cli.arguments import UsageError, call, complaint
+from distir.cli.arguments import Groups, UsageError, call, complaint
 from distir.cli.calibrate import calibrate
 from distir.cli.check import check
 from distir.cli.compare import compare
@@ -50,37 +50,16 @@ from distir.files.cache import cache_folder
 from distir.files.reading import why_not
 from distir.syntax import grammar
 
-COMMANDS: tuple[Callable[..., int], ...] = (
-    check,
-    fmt,
-    show,
-    simulate,
-    run,
-    transform,
-    erase,
-    expand,
-    prove,
-    diff,
-    advise,
-    compare,
-    search,
-    goodput,
-    project,
-    lower,
-    launch,
-    calibrate,
-    validate,
-    import_,
-    export,
-    model,
-    ops,
-    explain,
-    hardware,
-    lsp,
-    dap,
-    mcp,
-)
+GROUPS: Groups = {
+    "Plan a job": (model, import_, search, simulate, goodput, export, hardware),
+    "Write and check programs": (check, fmt, show, run, prove, explain, ops),
+    "Change and compare programs": (transform, erase, expand, diff, advise),
+    "Run programs, and measure": (project, lower, launch, compare, calibrate, validate),
+    "Editors and agents": (lsp, dap, mcp),
+}
 """In the order of the help. A command is called as its function; its docstring is its help and shows an example."""
+
+COMMANDS = tuple(command for group in GROUPS.values() for command in group)
 
 INTERRUPTED = 130
 UNREAD = 141
@@ -123,7 +102,7 @@ def _run(arguments: list[str]) -> int:
             reconfigure(errors="backslashreplace")  # escape what the terminal cannot encode
     with warnings.catch_warnings():
         warnings.showwarning = _warn(warnings.showwarning)
-        code = call(arguments, COMMANDS, _global)
+        code = call(arguments, GROUPS, _global)
     sys.stdout.flush()
     return code
 
@@ -159,6 +138,8 @@ def _global(
     the nearest distir.toml beside or above the program; flags override it.
 
     For example:
+
+        distir search llama3-8b --hardware dgx-h100
 
         distir check program.dir
 

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import typer
+from typer.core import TyperGroup
 
 UsageError = cast("type[Exception]", typer.BadParameter.__base__)
 """typer's exception for invalid arguments."""
 
 
-def call(words: list[str], commands: Sequence[Callable[..., int]], about: Callable[..., None]) -> int:
+Groups = Mapping[str, Sequence[Callable[..., int]]]
+"""Commands by the title under which the help lists them."""
+
+
+def call(words: list[str], groups: Groups, about: Callable[..., None]) -> int:
     """Call the command that `words` name, and give its exit code. `about`: the options that stand before a command.
 
     Raises UsageError, and what the command raises; BrokenPipeError, too.
     """
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    commands = [command for group in groups.values() for command in group]
+    app = typer.Typer(cls=_listed_in(groups), rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback(help=_help(about))(about)
     # typer reads the parameters of all commands that it knows: of one alone, where that is named.
     named = [command for command in commands if words[:1] == [_name(command)]]
@@ -47,6 +53,22 @@ def complaint(error: Exception) -> tuple[str, str]:
     command: str = getattr(getattr(error, "ctx", None), "command_path", "distir")
     hint = f"did you mean {meant}" if meant else f"`{command} --help` shows what can be given"
     return message[:1].lower() + message[1:], hint
+
+
+def _listed_in(groups: Groups) -> type[TyperGroup]:
+    """A group whose help lists its commands under their titles, in as wide columns."""
+    width = max(len(_name(command)) for group in groups.values() for command in group)
+
+    class Listed(TyperGroup):
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            for title, group in groups.items():
+                with formatter.section(title):
+                    found = [self.commands[_name(command)] for command in group]
+                    limit = formatter.width - 6 - width
+                    rows = [(f"{inner.name:<{width}}", inner.get_short_help_str(limit)) for inner in found]
+                    formatter.write_dl(rows)
+
+    return Listed
 
 
 def _name(command: Callable[..., object]) -> str:

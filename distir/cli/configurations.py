@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from distir.cli import output
 from distir.cli.endings import Refused
 from distir.cli.files import read_bytes, replace_file, shown
+from distir.cli.named import published
 from distir.diagnostics.spelling import nearest
 from distir.files.reading import FileKind
 
@@ -71,6 +72,7 @@ def given_of(
     from distir.configurations.models import published_decoder
     from distir.models import PUBLISHED
 
+    model = published(model) if model is not None else None
     found = published_decoder(model) if model is not None else None
     if model is not None and found is None:
         near = nearest(model, PUBLISHED)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from distir.cli import output
 from distir.cli.endings import Refused
 
 if TYPE_CHECKING:
@@ -127,10 +128,19 @@ def made(name: str, of: ModelOptions, batch: int | None, training: bool = False)
     from distir.models import ModelError
 
     try:
-        return _program(name, of, batch, training)
+        return _program(published(name), of, batch, training)
     except ModelError as error:
         message, _, hint = _as_options(str(error)).partition("; ")
         raise Refused(message, hint or None) from None
+
+
+def published(name: str) -> str:
+    """The name under which a model is published here; that of its repository is taken, and the user reads as what."""
+    from distir.models import published_as
+
+    if (found := published_as(name)) != name:
+        output.tell(f"`{name}` is taken as `{found}`")
+    return found
 
 
 def _program(name: str, of: ModelOptions, batch: int | None, training: bool) -> Module:

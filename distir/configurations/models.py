@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from distir.models.decoder import Decoder, Latent, Router
 from distir.models.published import DEEPSEEK_V3, GPT_OSS, LLAMA2, LLAMA3, PUBLISHED, QWEN3, QWEN3_MOE
+from distir.models.repositories import of_repository
 from distir.models.rotary import Rotary
 
 SMALL_LLAMA: Final = LLAMA3(layers=6, width=256, heads=16, kv_heads=16, ffn=768, vocabulary=2048)
@@ -163,25 +164,10 @@ def of_flavor(name: str, flavor: str) -> tuple[str, Decoder] | None:
 
 
 def of_name(name: str) -> tuple[str, Decoder] | None:
-    """The model of a repository such as `meta-llama/Llama-3.1-8B-Instruct`, by its own name; None for another one.
-
-    Beside the model, a name may say how it was trained, and in which form its weights are. A name that says more, such
-    as a size, is another model's.
-    """
-    own = name.strip("/").rpartition("/")[2].lower()
-    return _of_words(own) or _of_words(re.sub(r"(?<=\d)_(?=\d)", ".", own, count=1))  # `llama3_1`
-
-
-def _of_words(name: str) -> tuple[str, Decoder] | None:
-    plain = re.sub(r"[-_\s]", "", name)
-    for begin, same in SAME_SIZES.items():
-        plain = same + plain.removeprefix(begin) if plain.startswith(begin) else plain
+    """The model of a repository such as `meta-llama/Llama-3.1-8B-Instruct`, by its own name; None for another one."""
     models = {**{n: m for n, m in PUBLISHED.items() if isinstance(m, Decoder)}, **dict(UNPUBLISHED.values()), **ALIASES}
-    for known in sorted(models, key=len, reverse=True):
-        short = known.replace("-", "")
-        if plain.startswith(short) and TRAINED.fullmatch(plain[len(short) :]):
-            return known, models[known]
-    return None
+    known = of_repository(name, models)
+    return None if known is None else (known, models[known])
 
 
 ALIASES: Final = {
@@ -209,19 +195,6 @@ def flavor_of(published: str) -> tuple[str, str] | None:
         if published == called:
             return flavor
     return {model: flavor for flavor, model in FLAVORS.items()}.get(published.replace("llama3.1-", "llama3-"))
-
-
-SAME_SIZES: Final = {
-    "llama3.3": "llama3.1",
-    "metallama": "llama",
-    "mistral7binstructv0.2": "mistral7b",
-    "qwen2.5coder": "qwen2.5",
-    "qwen2.5math": "qwen2.5",
-}
-"""Beginnings of names of repositories that are those of models with the same sizes."""
-
-TRAINED: Final = re.compile(r"(?:instruct|chat|base|hf|it|pt|v0\.1|thinking|\d{4}|bnb|[48]bit|unsloth|gguf|bf16|fp8)*")
-"""What names of repositories say of how a model was trained, and in which form its weights are."""
 
 
 def published_decoder(name: str) -> Decoder | None:

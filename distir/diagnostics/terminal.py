@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TextIO
 
-from distir.diagnostics.core import Diagnostic, Source
+from distir.diagnostics.core import Diagnostic, Severity, Source
 from distir.diagnostics.explain import explain
 from distir.diagnostics.report import Report, place, placed_notes, remarks, span_within, summary
 from distir.diagnostics.snippet import Mark, SnippetRow, rows
@@ -76,7 +76,7 @@ def write_explanation(number: str, stream: TextIO) -> None:
 
 def _pieces(reports: Sequence[Report], width: int) -> Iterator[Piece]:
     for report in reports:
-        for diagnostic in report.in_order():
+        for diagnostic in sorted(report.in_order(), key=lambda d: d.severity is not Severity.ERROR):
             yield from _diagnostic(report.source, diagnostic, width)
             yield "\n", ""
     if counted := summary(reports):

@@ -5,7 +5,7 @@ per kind of layer, which `@main` calls once per layer. So a program is as long a
 Knows nothing of how programs are distributed, imported or trained; the transforms take it from here.
 """
 
-from distir.models.catalogue import NAMED, Named, named
+from distir.models.catalogue import NAMED, Named, named, published_as
 from distir.models.perceptron import mlp
 from distir.models.published import PUBLISHED, SIZES, sizes_of
 from distir.models.sizes import ModelError, parameter_count
@@ -21,5 +21,6 @@ __all__ = [
     "mlp",
     "named",
     "parameter_count",
+    "published_as",
     "sizes_of",
 ]

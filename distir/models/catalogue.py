@@ -13,6 +13,7 @@ from distir.models.decoder_program import decode, decoder, prefill
 from distir.models.encoder_decoder import T5
 from distir.models.perceptron import mlp
 from distir.models.published import PUBLISHED, Model, resized
+from distir.models.repositories import of_repository
 from distir.models.sizes import ModelError, check_dropout
 from distir.models.transformer import gpt2
 
@@ -52,6 +53,11 @@ PHASES: Final[tuple[Phase, ...]] = ("prefill", "decode")
 """Of serving."""
 
 
+def published_as(name: str) -> str:
+    """The name under which a model is published here, of its repository or another spelling; else the name itself."""
+    return name if name in PUBLISHED or name in NAMED else of_repository(name, PUBLISHED) or name
+
+
 def named(
     name: str,
     batch: int | None = None,
@@ -65,15 +71,17 @@ def named(
 ) -> Module:
     """The forward pass of a published model, or a model of the paper's evaluation. Raises ModelError.
 
-    Without `batch` the batch dimension is called `B`. Published models (`PUBLISHED`) are in BFloat16, on sequences as
-    long as their context by default; `sizes` overrides others of `SIZES`, such as `layers`. `phase` is a
-    phase of serving, with caches that have place for `context` tokens: see `prefill` and `decode`. With `dropout`, the
-    share of embeddings, of attention's weights and of what layers add that is dropped, the last parameter is `%seed`,
-    a host integer: each training step takes another. With `capacity_factor`, each expert takes so many times an even
-    share of the choices of each sequence, in token order, and drops others.
+    A published model has the name of its repository, too: `meta-llama/Llama-3.1-8B`. Without `batch` the batch
+    dimension is called `B`. Published models (`PUBLISHED`) are in BFloat16, on sequences as long as their context by
+    default; `sizes` overrides others of `SIZES`, such as `layers`. `phase` is a phase of serving, with caches that have
+    place for `context` tokens: see `prefill` and `decode`. With `dropout`, the share of embeddings, of attention's
+    weights and of what layers add that is dropped, the last parameter is `%seed`, a host integer: each training step
+    takes another. With `capacity_factor`, each expert takes so many times an even share of the choices of each
+    sequence, in token order, and drops others.
 
     Those of the paper's evaluation have no options: see `paper`.
     """
+    name = published_as(name)
     if name in PUBLISHED:
         model = replace(resized(name, PUBLISHED[name], sizes), dropout=check_dropout(dropout))
         if capacity_factor is not None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from distir.cli.app import COMMANDS
+from distir.cli.app import COMMANDS, GROUPS
 from distir.cost import profiles
 from distir.diagnostics import CODES
 from distir.ops import OPS
@@ -27,8 +27,15 @@ def test_no_words_at_all_show_the_help(distir):
 
 def test_the_list_of_commands_leaves_nothing_out(distir):
     """typer cuts what does not fit into a line of 80 columns."""
-    listed = distir("--help").out.partition("Commands:\n")[2]
+    listed = distir("--help").out.partition("\nPlan a job:\n")[2]
+    assert listed
     assert "..." not in listed
+
+
+def test_commands_are_listed_by_what_they_are_for(distir):
+    for title, group in GROUPS.items():
+        listed = distir("--help").out.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert [line.split()[0] for line in listed.splitlines()] == [c.__name__.rstrip("_") for c in group]
 
 
 def test_the_help_says_what_exit_codes_mean(distir):

@@ -36,11 +36,6 @@ def test_golden():
     assert (
         text([mlp()])
         == """\
-warning[DIR998]: `%u` is never used
-  ┌─ examples/mlp.dir:2:3
-2 │   %u = Relu(%x)
-  │   ^^
-
 error[DIR999]: `MatMul` operands disagree on dimension `k`: expected 65, found 64
   ┌─ examples/mlp.dir:3:19
 1 │ func @f(%x: Tensor[Float32, (128, 65), 1], %w: Tensor[Float32, (64, 64), 1]) {
@@ -52,6 +47,11 @@ error[DIR999]: `MatMul` operands disagree on dimension `k`: expected 65, found 6
   │               `k` is 65 here
   = note: `MatMul` multiplies matrices
   = help: transpose `%w`
+
+warning[DIR998]: `%u` is never used
+  ┌─ examples/mlp.dir:2:3
+2 │   %u = Relu(%x)
+  │   ^^
 
 1 error, 1 warning in 1 file
 """

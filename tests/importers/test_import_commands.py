@@ -163,3 +163,10 @@ def test_models_are_listed_with_their_parameters_and_flops(call):
     assert found["llama3-8b"]["tokens"] == 8192
     assert 15e9 < found["llama3-8b"]["flops_per_token"] < 20e9
     assert found["gpt2-175b"]["attention_share"] is None
+
+
+def test_the_name_of_a_repository_is_taken_and_the_user_reads_as_what(distir):
+    ended = distir("model", "meta-llama/Llama-3.1-8B", "--layers", 2)
+    assert ended.code == 0
+    assert ended.err == "`meta-llama/Llama-3.1-8B` is taken as `llama3.1-8b`\n"
+    assert ended.out == distir("model", "llama3.1-8b", "--layers", 2).out

@@ -243,3 +243,25 @@ def test_sizes_that_make_no_model_are_refused(name, arguments, message):
     with pytest.raises(ModelError) as error:
         models.named(name, **arguments)
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("repository", "name"),
+    [
+        ("meta-llama/Meta-Llama-3-8B", "llama3-8b"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "llama3.1-8b"),
+        ("mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"),
+        ("google-t5/t5-base", "t5-base"),
+        ("Llama3_8B", "llama3-8b"),
+    ],
+)
+def test_a_model_has_the_name_of_its_repository(repository, name):
+    assert models.published_as(repository) == name
+    assert models.named(repository, layers=2) == models.named(name, layers=2)
+
+
+@pytest.mark.parametrize("repository", ["mistralai/Mistral-7B-v0.3", "meta-llama/Llama-3-18B", "bert", "llama", ""])
+def test_another_model_of_the_family_is_no_published_one(repository):
+    assert models.published_as(repository) == repository
+    with pytest.raises(ModelError, match="there is no model"):
+        models.named(repository)
