@@ -9,10 +9,11 @@ from functools import cached_property
 from distir.analysis.checking import Analysis, check
 from distir.diagnostics import Diagnostic, Note, Severity, Source, Span
 from distir.diagnostics.codes import names as codes
+from distir.diagnostics.codes.lints import UNUSED_VALUE
 from distir.ir import Module, Part, Site, Statement
 from distir.ir.counted import times_in
 from distir.ops import canonical
-from distir.syntax import Syntax, parse
+from distir.syntax import Syntax, parse, ranges
 
 PLACES_KEPT = 20_000
 
@@ -52,7 +53,7 @@ class Program:
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All that is wrong with the text, located, in the order of the text."""
-        found = [*self.syntax.diagnostics, *self._duplicates(), *self.located(self._of_statements())]
+        found = [*self.syntax.diagnostics, *self._duplicates(), *self._of_ranges(self.located(self._of_statements()))]
         if not self.syntax.functions and not found:
             found.append(Diagnostic(codes.NO_FUNCTION, Span(0, 0), "the text holds no function"))
         return tuple(sorted(found, key=_position))
@@ -109,6 +110,27 @@ class Program:
                 number = (site.index or 0) // self._period(site) + 1
                 which = f"at time {number}" if len(together) == 1 else f"{len(together)} times"
                 yield replace(first, notes=(*first.notes, Note(f"{which} of {times}")))
+
+    def _of_ranges(self, found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+        """The findings; of values that nothing uses, one for each range of names."""
+        alike: dict[object, list[Diagnostic]] = {}
+        for number, each in enumerate(found):
+            alike.setdefault(each.site if each.code is UNUSED_VALUE else number, []).append(each)
+        for first, *others in alike.values():
+            text, place = self.source.text, first.site
+            written = text[place.start : place.end] if first.code is UNUSED_VALUE and isinstance(place, Span) else ""
+            count, unused = ranges.width(written), len(others) + 1
+            if count == 1:
+                yield from (first, *others)
+            elif unused == count:
+                is_list = isinstance(place, Span) and text[place.start - 1] == "["
+                hint = "write `_` in place of the list" if is_list else None
+                yield replace(first, message=f"`{written}` is never used", help=hint)
+            elif unused == 1:
+                which = first.message.removesuffix(" is never used")
+                yield replace(first, message=f"{which} of `{written}` is never used", help=None)
+            else:
+                yield replace(first, message=f"{unused} of `{written}` are never used", help=None)
 
     def _period(self, site: Site) -> int:
         """How many statements are done each time, in the counted statement in which a site is."""
