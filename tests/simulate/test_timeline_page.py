@@ -233,6 +233,24 @@ def test_another_program_is_shown_beneath():
     assert [bar["op"] for bar in bars(data["other"])] == ["Tanh", "Send", "Tanh"]
 
 
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (("/home/me/two.dir", "/home/me/three.dir"), ("two.dir", "three.dir")),
+        (("/home/me/a/step.dir", "/home/me/b/step.dir"), ("a/step.dir", "b/step.dir")),
+        (("/home/me/step.dir", "/home/me/step.dir"), ("step.dir", "step.dir")),
+    ],
+)
+def test_programs_have_the_names_of_their_files(paths, names):
+    program = read(TEXT, "two.dir")
+    simulation = simulate(program.module, MACHINE)
+    other = Shown(simulation, Source(paths[1], TEXT), program.syntax.source_map)
+    text = timeline_page(simulation, Source(paths[0], TEXT), program.syntax.source_map, other)
+    page = Page(text)
+    assert (page.data["document"]["name"], page.data["other"]["document"]["name"]) == names
+    assert "/home" not in text
+
+
 HOSTILE = [
     "</script><script>alert(1)</script>",
     "<!--<script>",

@@ -13,6 +13,7 @@ import dataclasses
 import hashlib
 import html
 import json
+import os
 import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping
@@ -60,8 +61,9 @@ def timeline_page(
     of more than 500,000 events are held as blocks (`blocks.py`): some thousand items for a million ops.
     """
     shown = Shown(simulation, source, locate)
-    message = {"type": "show", **_side(shown), "other": _side(other) if other is not None else None}
-    title = f"{_name(shown)} on {simulation.hardware.name}"
+    name, other_name = _names(shown, other)
+    message = {"type": "show", **_side(shown, name), "other": _side(other, other_name) if other is not None else None}
+    title = f"{name} @{simulation.function.name} on {simulation.hardware.name}"
     script, style = _part("timeline.js"), _part("timeline.css")
     parts = {
         "TITLE": html.escape(visible(title)),
@@ -89,21 +91,21 @@ def _filled(template: str, parts: Mapping[str, str]) -> str:
     return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
 
 
-def _name(shown: Shown) -> str:
-    return f"{_path(shown)} @{shown.simulation.function.name}"
+def _names(shown: Shown, other: Shown | None) -> tuple[str, str]:
+    """What two programs are called: their files without folders, but for those that tell them apart."""
+    paths = [each.source.path if each.source is not None else each.name for each in (shown, other) if each is not None]
+    parts = [path.split(os.sep) for path in paths]
+    needed = next((n for n in range(1, max(map(len, parts))) if parts[0][-n:] != parts[-1][-n:]), 1)
+    names = [visible("/".join(each[-needed:])) for each in parts]
+    return names[0], names[-1]
 
 
-def _path(shown: Shown) -> str:
-    return visible(shown.source.path if shown.source is not None else shown.name)
-
-
-def _side(shown: Shown) -> dict[str, Any]:
+def _side(shown: Shown, name: str) -> dict[str, Any]:
     """One program, as `vscode-extension/timeline/README.md` says."""
     source, locate = shown.source, shown.locate
     find = locate if source is not None and locate is not None else _nowhere
     timeline = timeline_of(shown.simulation, find, columns=True, blocks=True)
     place = _places(source.text) if source is not None else _nothing
-    name = _path(shown)
     return {
         "document": {"uri": name, "name": name},
         "timeline": [_json(timeline, place)],
