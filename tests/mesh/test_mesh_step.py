@@ -45,6 +45,8 @@ STEPS_BEFORE = {
     "checkpointed": ("grad", "optimizer=adam", "checkpoint"),
     "muon": ("grad", "optimizer=muon"),
     "adafactor": ("grad", "optimizer=adafactor"),
+    "fp8 tensor": ("fp8=tensor", "grad"),
+    "fp8 mx": ("fp8=mx", "grad"),
 }
 
 TODAY = {"dp=2": ("dp=2",), "tp=2": ("tp=2",), "dp=2 tp=2": ("dtp=2,2,1",)}
@@ -66,6 +68,8 @@ OTHERWISE = [
     ("llama", "checkpointed", "dp=2 zero=3"),
     ("llama", "muon", "dp=2 tp=2 zero=1"),
     ("llama", "adafactor", "dp=2 tp=2 zero=3"),
+    ("gemma", "fp8 tensor", "dp=2 tp=2"),
+    ("bert", "fp8 mx", "dp=2 zero=1"),
     *FURTHER[:1],
 ]
 """What computes the same, and communicates otherwise than the steps of one axis do."""
@@ -186,6 +190,37 @@ def test_layers_share_a_function_and_are_written_once():
     devices = read(print_rolled(expand(again.module)))
     assert not devices.errors
     assert time_of(devices.module) == time_of(expand(six))
+
+
+def test_a_gradient_that_is_split_otherwise_than_its_weight_is_reduced_whole_where_it_does_not_divide():
+    """A gradient in 8 shards of 8 channels is not split over 2 replicas besides."""
+    module = distir.transform(
+        distir.parse("""func @main(
+  %c1: Tensor[Float32, (8, 3, 3, 3), 1] {param},
+  %s: Tensor[Float32, (8,), 1], %b: Tensor[Float32, (8,), 1],
+  %m: Tensor[Float32, (8,), 1], %v: Tensor[Float32, (8,), 1],
+  %c2: Tensor[Float32, (8, 8, 3, 3), 1] {param},
+  %c3: Tensor[Float32, (8, 8, 3, 3), 1] {param},
+  %head: Tensor[Float32, (8, 4), 1] {param},
+  %image: Tensor[Float32, (8, 3, 8, 8), 1] {batch = 0}
+) {
+  %x1 = Conv[pads = [1, 1, 1, 1]](%image, %c1)
+  %n1 = BatchNormalization(%x1, %s, %b, %m, %v)
+  %a1 = Relu(%n1)
+  %x2 = Conv[pads = [1, 1, 1, 1]](%a1, %c2)
+  %a2 = Relu(%x2)
+  %x3 = Conv[pads = [1, 1, 1, 1], strides = [2, 2]](%a2, %c3)
+  %a3 = Relu(%x3)
+  %pooled = ReduceMean[keepdims = false](%a3, [2, 3])
+  %logits = MatMul(%pooled, %head)
+  return %logits
+}
+"""),
+        "grad",
+    )
+    found = distir.transform(module, "mesh", "tp=8", "dp=2", "zero=3")
+    assert not distir.check(found)
+    assert verify(module, found).equal
 
 
 def test_axes_of_which_each_device_is_alone_are_left_out():

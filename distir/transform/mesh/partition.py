@@ -18,6 +18,7 @@ from functools import cached_property
 from distir.analysis import Analysis
 from distir.analysis.placement_states import erased, place_of, state, tensors
 from distir.analysis.placing import dividing, placed
+from distir.analysis.stated_places import complaint
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -450,9 +451,9 @@ class _Body:
         if left == now or gradient is None:
             return self._brought(arg, left)
         around, self._around = self._around, replace(self._around, of=gradient.of)
-        split = (p for p in gradient.wanted if along(left, p.axis) is None)
+        split = places((*left, *(p for p in gradient.wanted if along(left, p.axis) is None)))
         try:
-            made = self._brought(arg, places((*left, *split)))
+            made = self._brought(arg, split if self._divides(arg, split) else left)
         except NoWay:
             made = self._brought(arg, left)
         self._around = around
@@ -460,6 +461,15 @@ class _Body:
         assert isinstance(made, str)
         self._settled[arg] = made
         return made
+
+    def _divides(self, arg: Arg, wanted: Places) -> bool:
+        """Whether the dimensions of a value are multiples of the parts of a placement, as far as sizes are known."""
+        found = type_of(self.value(arg))
+        return (
+            complaint(replace(found, places=wanted), Meshes(self.axes)) is None
+            if isinstance(found, TensorType)
+            else True
+        )
 
     def _placed_as_wanted(self, name: str) -> None:
         """Bring what a statement gave to where the program returns it, or its update wants it, if that is at once."""
@@ -562,10 +572,12 @@ def _claims(statement: Apply | Call, ws: Sequence[Value]) -> tuple[Type | None, 
 
 
 def _claim(claim: Type, v: Value) -> Type:
-    """What is stated of a value, with where its parts are."""
+    """What is stated of a value, with where its parts are, and with known sizes: some ops on parts need them."""
     found = type_of(v)
     if isinstance(claim, TensorType) and isinstance(found, TensorType):
         known = claim.shape if claim.shape is not None or not found.places else found.shape
+        if claim.shape is not None and found.shape is not None:
+            known = tuple(b if isinstance(b, int) else a for a, b in zip(claim.shape, found.shape, strict=True))
         return replace(claim, shape=known, places=found.places)
     if isinstance(claim, TupleType) and isinstance(found, TupleType):
         return TupleType(tuple(_claim(c, t) for c, t in zip(claim.items, found.items, strict=True)))
