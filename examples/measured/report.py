@@ -36,9 +36,10 @@ files](../../examples/measured/README.md) name their sources, and `distir valida
 Costs come from tables of measured ops and from data sheets. Sources differ by 2 to 4 % between releases of the same
 configuration, so that an error below 3 % means nothing.
 
-Errors are of step times, predicted over measured less 1: the mean of their sizes (MAPE), the median, the 9th decile,
-and the mean with signs (bias). ρ is Spearman's, of all step times, and within groups of the same work on equally many
-GPUs. Regret is how much longer the layout takes that predictions choose than the best one measured.
+An error is a step time, predicted over measured, less 1. The tables have the mean of absolute errors (MAPE), their median
+and 9th decile, and the mean error (bias). ρ is Spearman's rank correlation of step times: of all runs, and within groups
+of the same work on equally many GPUs. Regret is the measured time of the layout that predictions choose, over the best
+measured time, less 1.
 """
 
 BANDS = """## How far a simulated time may be off
