@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from oracle import oracle, same, seconds
 from simulate_samples import (
     inlined,
+    interleaved,
     machine,
     random_module,
     random_rounds,
@@ -162,6 +163,15 @@ def test_memory_is_what_the_oracle_says(module, hardware):
             over = profile.first_over(memory, limit)
             first = next((event for event, use in expected.use[memory] if use > limit), "never")
             assert (over[0] if over is not None else "never") == first
+
+
+@law
+@given(modules(), machines(), st.integers(0, 2**32))
+def test_the_order_of_text_between_devices_says_nothing(module, hardware, seed):
+    """Each device's statements stay in their order: no time changes, nor what any memory holds at most."""
+    written, other = (simulate(each, hardware) for each in (module, interleaved(random.Random(seed), module)))
+    assert other.devices == written.devices
+    assert (other.latency_s, other.peaks) == (written.latency_s, written.peaks)
 
 
 @law
