@@ -1,16 +1,19 @@
 """Memory that ops on streams other than the compute stream keep in use.
 
 A caching allocator reuses memory in program order: memory that an op on another stream reads or writes must not be
-reused before that op is known to have ended. So each device holds what it lends to an op until it waits for the op, as
-PyTorch does (`WorkNCCL` keeps tensors in a `TensorShelf` until `wait()`, torch 2.8, ProcessGroupNCCL.cpp). An op on such
-a stream, if it makes a value, is *pending* on each of its devices until a later op on the compute stream of that device
-waits for it: one that uses a value there which depends on it. That op counts as using all that the pending one uses of
-the device's memory. What is made elsewhere alone, such as by a `Send` on the sender, no op there waits for: the device
-waits for it when it puts the next such op on that stream, as Megatron-LM waits for a message when it sends the next one
-(`send_next_wait_handle`, megatron/core/pipeline_parallel/schedules.py). What nothing waits for is pending until the
-program ends.
+reused before that op is known to have ended. Each device holds its own part until it waits for the op, as PyTorch does:
+`WorkNCCL` keeps the tensors of a communication in a `TensorShelf` until `wait()` (torch 2.8, ProcessGroupNCCL.cpp).
 
-So a device's use of memory follows from the order of its own statements: those of other devices may come anywhere.
+- An op on such a stream that makes a value is *pending* on each of its devices until a later op on the compute stream
+  of that device waits for it: one that uses a value there which depends on it. That op counts as using all that the
+  pending one uses of the device's memory.
+- Where an op makes nothing, such as a `Send` on the sender, nothing there can use what it makes. The device waits for
+  it when it puts the next such op on that stream, as Megatron-LM does with `send_next_wait_handle`
+  (megatron/core/pipeline_parallel/schedules.py, `overlap_p2p_comm`).
+- What nothing waits for is pending until the program ends.
+
+So a device's use of memory follows from the order of its own statements; those of other devices may stand anywhere.
+Knows storages by number.
 """
 
 from __future__ import annotations

@@ -345,7 +345,7 @@ def with_hosts(machine, *hosts, interference=0.0, begin=0.0):
 
 
 def interleaved(rng: random.Random, module: Module) -> Module:
-    """The module with its statements in another order, in which each device's come as before, and values are defined."""
+    """The module with its statements in another order, in which each device's come as before."""
     analysis = check(module)
     domain = analysis.domain
     known: dict[int, list[set]] = {}
