@@ -522,22 +522,40 @@ def _covered(pieces):
 
 
 def _pending(ran):
-    """The ops on other streams than that of compute that make a value, each with the op that first waits for it.
+    """The ops on other streams than that of compute that make a value, on each of their devices (by memory).
 
-    That is an op on the compute stream which uses a value that depends on it; None if there is none.
+    Each with the storages that it uses there, and the op that first waits for it there: one on the compute stream which
+    uses a value that depends on it; or, where it makes nothing, the next such op on the stream. None if there is none.
     """
     depends: dict = {}
     settled: dict = {}
+    sent: dict = {}
+    used: dict = {}
+
+    def home(storage):
+        memory = ran.storages[storage][0]
+        return memory if memory >= 0 else -1 - memory
+
+    def waiting(op, device):
+        on = [s for s in op.operands if s is not None and home(s) == device]
+        return {token for s in on for token in depends.get(s, ()) if settled[token] is None}
+
     for index, op in enumerate(ran.ops):
-        waiting = {i for s in op.operands for i in depends.get(s, ()) if settled[i] is None}
-        if op.devices and not op.stream:
-            settled.update(dict.fromkeys(waiting, index))
-            continue
-        if op.devices and op.made:
-            settled[index] = None
-            waiting = {*waiting, index}
-        depends.update(dict.fromkeys(op.made, waiting))
-    return settled
+        for device in {home(s) for s in {*op.operands, *op.results} - {None}}:
+            before, made = waiting(op, device), [s for s in op.made if home(s) == device]
+            if op.devices and not op.stream:
+                settled.update(dict.fromkeys(before, index))
+                continue
+            if op.devices and op.made:
+                own = index, device
+                settled[own], used[own] = None, [s for s in {*op.operands, *op.results} - {None} if home(s) == device]
+                before.add(own)
+                if not made:
+                    last = sent.get((device, op.stream), ())
+                    settled.update({token: index for token in last if settled[token] is None})
+                    sent[device, op.stream] = before
+            depends.update(dict.fromkeys(made, before))
+    return [(token[0], used[token], until) for token, until in settled.items()]
 
 
 def _memory(ran):
@@ -549,10 +567,9 @@ def _memory(ran):
                 last_use[storage] = index
     holds: dict = {}
     waits: dict = {}
-    for issued, until in _pending(ran).items():
-        op = ran.ops[issued]
-        waits.setdefault(until, []).append(op)
-        for storage in {*op.operands, *op.results} - {None}:
+    for issued, used, until in _pending(ran):
+        waits.setdefault(until, []).extend(used)
+        for storage in used:
             holds.setdefault(storage, []).append((issued, len(ran.ops) if until is None else until))
 
     def used_after(storage, index):
@@ -588,8 +605,7 @@ def _memory(ran):
         for device in op.devices if op.temporary else ():
             temporary[ran.place[device]] += op.temporary
         _note(ran, alive, temporary, event)
-        gone = {*op.operands, *op.results}
-        gone |= {storage for waited in waits.get(index, ()) for storage in (*waited.operands, *waited.results)}
+        gone = {*op.operands, *op.results, *waits.get(index, ())}
         for storage in (gone & alive) - permanent:
             if not used_after(storage, index) and not held_after(storage, index, before=len(ran.ops)):
                 alive.remove(storage)

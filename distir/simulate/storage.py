@@ -20,7 +20,7 @@ from distir.ir.deep import Deep, finish
 from distir.ops import Reject, type_of
 from distir.ops.devices import Devices, devices_of
 from distir.simulate.effects import Effect, Effects, Relocation, hosts_memory, relocation
-from distir.simulate.held import NOTHING_GIVEN, Given, LeftPending, PendingOps
+from distir.simulate.held import NOTHING_GIVEN, Given, LeftPending, PendingOps, Sender
 from distir.simulate.kernels import Kernel
 from distir.simulate.leaves import NO_STORAGE, Leaves, canonical, leaves_of, name_results
 from distir.simulate.stream_use import COMPUTES, NO_STREAMS, StreamUse
@@ -145,6 +145,14 @@ class Storages:
         uses = [s for number in self.held.left for s in self.held.pendings[number].uses]
         returned = set(self.returned)
         return tuple([s for s in dict.fromkeys(uses) if s >= self.parameters and s not in returned])
+
+    @cached_property
+    def sends(self) -> Set[Sender]:
+        """The devices and streams from which ops are put that make nothing there, here or in calls."""
+        if self.replica is None:
+            return self.held.sends
+        origin, there = self.replica
+        return {(there.memories[memory], stream) for memory, stream in origin.sends}
 
     @cached_property
     def users_of_parameters(self) -> Mapping[int, Set[str]]:
@@ -367,7 +375,7 @@ class StorageMap:
         _, _, given, pending = key
         sizes = own if given is None else [*given]
         sizes += pending.hidden
-        known = Storages(instance, len(sizes), sizes, held=PendingOps.of(pending))
+        known = Storages(instance, len(sizes), sizes, held=PendingOps.of(pending, sizes))
         known.viewed.update(range(len(own)) if given is not None else ())
         yield from self._fill(known, partition)
         _ = known.last_uses  # now, callees first: later each would wait for those of its callees
@@ -443,8 +451,13 @@ class StorageMap:
         arguments = tuple(ordered)
         is_viewed = bool(found.viewed) and not found.viewed.isdisjoint(arguments)
         sizes = tuple([found.sizes[s] for s in arguments]) if is_viewed else None
-        pending, numbers, hidden = found.held.give(ordered, found.sizes)
-        callee: Storages = yield self.found(self.called(found.instance, call), canonical(operands), sizes, pending)
+        instance, shared = self.called(found.instance, call), canonical(operands)
+        pending, numbers, hidden = found.held.give(ordered)
+        callee: Storages = yield self.found(instance, shared, sizes, pending)
+        if sent := found.held.sent_before(callee.sends):
+            pending, numbers, hidden = found.held.give(ordered, sent)
+            callee = yield self.found(instance, shared, sizes, pending)
+        found.held.sends |= callee.sends
         arguments += hidden
         found.callees[id(callee)] = callee
         returned = callee.returned
@@ -483,7 +496,7 @@ def _beside(
     if not effect.devices:
         held.derive(operands, new)
     elif stream:
-        held.start(index, operands, new)
+        held.start(index, stream, operands, new)
         streams.use(index, operands, stream)
     else:
         held.settle(index, operands)

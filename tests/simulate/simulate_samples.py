@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 from distir.analysis import Mixed, check
+from distir.analysis.reached import callee, reached
 from distir.cost import parse
 from distir.ir import (
     DISCARD,
@@ -23,6 +24,9 @@ from distir.ir import (
     TensorType,
     TupleType,
     dims,
+    names,
+    operands,
+    results,
     types,
 )
 from distir.ops import Reject, op, type_of
@@ -338,6 +342,53 @@ def with_hosts(machine, *hosts, interference=0.0, begin=0.0):
     own = {name: hosts[i % len(hosts)] for i, name in enumerate(kinds)}
     kinds = machine.kinds.map(lambda kind: replace(kind, host=own[kind.name], interference=interference, begin=begin))
     return replace(machine, kinds=kinds)
+
+
+def interleaved(rng: random.Random, module: Module) -> Module:
+    """The module with its statements in another order, in which each device's come as before."""
+    analysis = check(module)
+    domain = analysis.domain
+    known: dict[int, list[set]] = {}
+
+    def devices(instance) -> list[set]:
+        """By statement: the devices on which it has something to do, in calls too."""
+        if id(instance) not in known:
+            state, found = instance.state, []
+            for statement in instance.function.body:
+                vs = [*state(statement.args), *(state[n] for n in results(statement) if n != DISCARD)]
+                found.append({d for v in vs if v is not None for d in types.devices(type_of(v))})
+                if isinstance(statement, Call):
+                    found[-1] = found[-1].union(*devices(callee(domain, instance, statement)))
+                elif not isinstance(statement, Return):  # those of results that nobody uses
+                    answers = domain.answer(statement, state(statement.args))
+                    found[-1].update(d for answer in answers for d in types.devices(type_of(answer)))
+            known[id(instance)] = found
+            several.setdefault(instance.function.name, []).append(found)
+        return known[id(instance)]
+
+    several: dict[str, list[list[set]]] = {}
+    for instance in reached(domain, domain.own[module.entry().name]):
+        devices(instance)
+
+    def reordered(function):
+        if function.kernel or function.name not in several:
+            return function
+        waiting, made, body = [*enumerate(function.body)], {p.name for p in function.params}, []
+        while waiting:
+            free, before = [], []
+            for index, statement in waiting:
+                on = [found[index] for found in several[function.name]]
+                apart = all(a.isdisjoint(b) for others in before for a, b in zip(on, others, strict=True))
+                if apart and made.issuperset(names(operands(statement))) and not isinstance(statement, Return):
+                    free.append((index, statement))
+                before.append(on)
+            index, statement = rng.choice(free) if free else waiting[0]
+            waiting.remove((index, statement))
+            made.update(results(statement))
+            body.append(statement)
+        return replace(function, body=tuple(body))
+
+    return Module(map(reordered, module))
 
 
 # The same without calls.

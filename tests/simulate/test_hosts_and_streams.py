@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from oracle import oracle, same, seconds
 from simulate_samples import (
     inlined,
+    interleaved,
     machine,
     random_module,
     random_rounds,
@@ -162,6 +163,15 @@ def test_memory_is_what_the_oracle_says(module, hardware):
             over = profile.first_over(memory, limit)
             first = next((event for event, use in expected.use[memory] if use > limit), "never")
             assert (over[0] if over is not None else "never") == first
+
+
+@law
+@given(modules(), machines(), st.integers(0, 2**32))
+def test_the_order_of_text_between_devices_says_nothing(module, hardware, seed):
+    """Each device's statements stay in their order: no time changes, nor what any memory holds at most."""
+    written, other = (simulate(each, hardware) for each in (module, interleaved(random.Random(seed), module)))
+    assert other.devices == written.devices
+    assert (other.latency_s, other.peaks) == (written.latency_s, written.peaks)
 
 
 @law
@@ -374,7 +384,7 @@ def test_one_body_serves_calls_that_differ_in_what_their_streams_have_waited_for
           return %g, %a, %b
         }
         func @sent(%x: Tensor[Float32, (256, 256), 1]) {
-          %y = Send[device = 2](%x) on copy
+          %y = Relu(%x) on copy
           return %y
         }
     """)
@@ -383,3 +393,49 @@ def test_one_body_serves_calls_that_differ_in_what_their_streams_have_waited_for
     assert first is second
     same(found, oracle(module, MACHINE))
     assert found.timeline().starts == simulate(inlined(module), MACHINE).timeline().starts
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pp=4", "microbatches=6"),
+        ("pp=2", "microbatches=4", "schedule=interleaved", "virtual=2"),
+        ("dtp=2,1,3", "microbatches=4", "representative=true", "zero=1", "partition=split"),
+    ],
+)
+def test_pipelines_take_what_they_take_in_whichever_order_their_devices_stand(words):
+    sizes = {"layers": 8, "width": 32, "heads": 4, "kv_heads": 2, "ffn": 64, "vocabulary": 64}
+    step = transform(named("llama3-8b", 24, 8, **sizes), "grad", "optimizer=sgd", *words, "overlap")
+    written = simulate(step, "dgx-h100")
+    same(written, oracle(step, load("dgx-h100")), events=False)
+    for seed in range(3):
+        other = simulate(interleaved(random.Random(seed), step), "dgx-h100")
+        assert (other.latency_s, other.peaks) == (written.latency_s, written.peaks)
+
+
+def test_what_is_sent_is_held_until_its_device_sends_again_on_that_stream():
+    """The receiver uses it much later, or before; the sender's memory is the same, in a call too."""
+    x = 64 * 64 * 4
+    module = parse("""
+        func @step(%x) {
+          %y = Relu(%x)
+          %s = Send[device = 2](%y) on copy
+          return %s
+        }
+        func @main(%x: Tensor[Float32, (64, 64), 1]) {
+          %a = @step(%x)
+          %b = @step(%x)
+          %z = Relu(%x)
+          %c = @step(%z)
+          %used = Add(%a, %b)
+          %all = Add(%used, %c)
+          return %all
+        }
+    """)
+    main = module.functions["main"]
+    earlier = tuple(main.body[i] for i in (0, 1, 4, 2, 3, 5, 6))
+    other = Module([module.functions["step"], replace(main, body=earlier)])
+    for program in (module, other, inlined(module)):
+        found = simulate(program, MACHINE)
+        same(found, oracle(program, MACHINE))
+        assert found.peaks[0] == 4 * x  # the parameter, what the second call sends, what the third reads, and its own

@@ -8,9 +8,12 @@ reaches its layers when its peers do. Which call gives an item is a matter of da
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 from distir.ir import Apply, Arg, Call, Function, Module, Statement, names
+from distir.ir.builder import namer
 from distir.ir.dataflow import definitions
+from distir.ir.rewrite import mapped, with_names
 from distir.ops import OPS
 from distir.transform.interleaving import interleaved_calls
 from distir.transform.overlap.cutting import is_product
@@ -64,6 +67,8 @@ def opened(module: Module, entry: Function, wanted: Collection[str]) -> Function
         if not isinstance(statement, Call):
             return False
         function = module.functions[statement.function]
+        if function.facts.within(statement.facts).phase == "forward":
+            return False
         if function.name not in called:
             inner = [s.function for s in function.body if isinstance(s, Call)]
             called[function.name] = not function.kernel and any(not module.functions[name].kernel for name in inner)
@@ -73,7 +78,9 @@ def opened(module: Module, entry: Function, wanted: Collection[str]) -> Function
         makers = {index for index in _makers(entry, wanted) if is_opened(entry.body[index])}
         if not makers:
             return entry
-        entry = _written(module, entry, makers)
+        named = _inner_names(module, entry, makers)
+        entry = _written(module, mapped(entry, partial(with_names, names=named)), makers)
+        wanted = [named.get(name, name) for name in wanted]
 
 
 def _makers(entry: Function, wanted: Iterable[str]) -> set[int]:
@@ -109,3 +116,15 @@ def _written(module: Module, entry: Function, makers: Collection[int]) -> Functi
         return packs or params.issuperset(names(statement.args))
 
     return interleaved_calls(module, entry, makers, moves)
+
+
+def _inner_names(module: Module, entry: Function, makers: Iterable[int]) -> dict[str, str]:
+    """By result of some calls: its name in the function, so that those of all its layers count on."""
+    builder, found = namer(entry), dict[str, str]()
+    for index in makers:
+        call = entry.body[index]
+        assert isinstance(call, Call)
+        for name, inner in zip(call.results, module.functions[call.function].returned, strict=True):
+            if name and isinstance(inner, str):
+                found[name] = builder.fresh(inner)
+    return found

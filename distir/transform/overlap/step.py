@@ -16,6 +16,7 @@ from distir.simulate import BindError, simulate
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, applied
+from distir.transform.overlap.runs import in_runs
 from distir.transform.steps import StepError, always, bound_sizes, in_order, is_heard, step, tell
 
 EVERYTHING = "all"
@@ -57,7 +58,7 @@ def overlap(
         raise ProgramError([_refusal(module, entry, refused)])
     if is_heard():
         _report(found, hardware, sizes)
-    return found.module
+    return in_runs(found.module)
 
 
 @dataclass(frozen=True, slots=True)
