@@ -158,9 +158,9 @@ const tests: Record<string, () => Promise<void>> = {
     const text = hovers.flatMap((hover) => hover.contents.map((each) => (typeof each === "string" ? each : each.value))).join();
     assert.match(text, /a partial sum of `%y` over devices 1, 2/);
     assert.ok(!(await hints(document)).some((hint) => hint.startsWith("≡")));
-    await set("hints.placements", true);
+    await set("hints.sequential", true);
     await until("placements", async () => (await hints(document)).some((hint) => hint.startsWith("≡ a partial sum of %y")));
-    await set("hints.placements", undefined);
+    await set("hints.sequential", undefined);
     const actions = await vscode.commands.executeCommand<vscode.CodeAction[]>("vscode.executeCodeActionProvider", document.uri, found.range, "quickfix");
     const fix = actions.find(({ title }) => title === "all-reduce `%y_1`, `%y_2`");
     assert.ok(fix?.edit, actions.map(({ title }) => title).join());
