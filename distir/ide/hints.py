@@ -23,7 +23,7 @@ from distir.ide.hover_ops import run, signature_here
 from distir.ide.hover_values import about_value, shown_for
 from distir.ide.instances import View
 from distir.ide.markdown import block, code, items, paragraphs
-from distir.ide.placements import Shown, as_shown
+from distir.ide.placements import Shown, as_given, as_shown
 from distir.ide.repeated import repeated
 from distir.ide.staleness import MARK
 from distir.ide.start_scales import StartScales
@@ -62,7 +62,8 @@ def hints(view: View, span: Span, wanted: Hints, placements: Shown = "changes") 
         if written.function is not view.document.program.module.functions.get(written.function.name):
             continue  # a second function of that name: it has no analysis
         if wanted.types and written.head.start <= end and start <= written.head.end:
-            found += _parameters(view, written, max(start, written.head.start), min(end, written.head.end), wanted)
+            head = Span(max(start, written.head.start), min(end, written.head.end))
+            found += _parameters(view, written, head, wanted, placements)
         found += _statements(view, written, start, end, wanted, placements)
     return found
 
@@ -144,7 +145,7 @@ def _functions(view: View, start: int, end: int) -> Iterator[FunctionSyntax]:
 _UNTYPED = re.compile(rf"%({NAME})(?=\s*(?:\{{[^}}\n]*\}}\s*)?[,)])")
 
 
-def _parameters(view: View, written: FunctionSyntax, start: int, end: int, wanted: Hints) -> list[Hint]:
+def _parameters(view: View, written: FunctionSyntax, head: Span, wanted: Hints, placements: Shown) -> list[Hint]:
     """Types of the parameters that state none, in a piece of a function's head: all of a line share its room."""
     function = written.function
     text = view.document.program.source.text
@@ -152,13 +153,14 @@ def _parameters(view: View, written: FunctionSyntax, start: int, end: int, wante
         return []
     numbers = {param.name: number for number, param in enumerate(function.params)}
     lines: dict[int, list[Hint]] = {}
-    for match in _UNTYPED.finditer(text, start, end):
+    for match in _UNTYPED.finditer(text, head.start, head.end):
         number = numbers.get(match[1])
-        if number is None or any(a <= match.start() < b for a, b in written.comments if a < end):
+        if number is None or any(a <= match.start() < b for a, b in written.comments if a < head.end):
             continue
         found = type_of(view.value(function.name, match[1]))
         if says_something(found):
             is_old = view.is_known_then(function.name, match[1])
+            found = as_given(view, found, placements)
             forms = [shown_type(form, False, is_old) for form in (compact(found), shortened(found), ELIDED)]
             hint = Hint(match.end(1), forms[0], "type", function.name, PARAMETER, number, 1, tuple(forms[1:]))
             lines.setdefault(text.rfind("\n", 0, match.start()), []).append(hint)

@@ -57,14 +57,24 @@ DEEPEST = 20
 def as_shown(view: View, function: Function, index: int, found: Type, shown: Shown) -> tuple[Type, str]:
     """The type of a result as a hint shows it: with its placement if the statement changes it, pending sums always.
 
-    With the device only in programs that name several; with the word for what the statement makes whole, else empty.
+    With the word for what the statement makes whole, else empty.
     """
     if not view.facts.meshes or types.device_of(found) == HOST:
         return found, ""
     is_new = shown == "changes" and is_changed(view, function, function.body[index], found)
-    one = len(view.facts.remembered(Stages).of(view)) < 2
-    reduced = _reduced(found, cuts=is_new or shown == "all", pending=shown != "off", device=not one)
-    return reduced, " whole" if is_new and _kinds(found) == {_WHOLE} else ""
+    return _on_mesh(view, found, shown, is_new), " whole" if is_new and _kinds(found) == {_WHOLE} else ""
+
+
+def as_given(view: View, found: Type, shown: Shown) -> Type:
+    """That of a parameter, with its placement: nothing in its function says it before."""
+    return _on_mesh(view, found, shown, is_new=True) if view.facts.meshes else found
+
+
+def _on_mesh(view: View, found: Type, shown: Shown, is_new: bool) -> Type:
+    """With the device only in programs that name several."""
+    cuts = shown == "all" or (shown == "changes" and is_new)
+    several = len(view.facts.remembered(Stages).of(view)) > 1
+    return _reduced(found, cuts=cuts, pending=shown != "off", device=several)
 
 
 def _reduced(found: Type, cuts: bool, pending: bool, device: bool) -> Type:

@@ -53,11 +53,19 @@ export interface DiffTimes {
   this: LineChanges;
 }
 
+/** What is marked in a program on a mesh: collectives that communicate, names of values that are pending. */
+export interface PlacementMarks {
+  version: number;
+  resharding: Range[];
+  pending: Range[];
+}
+
 export interface Goal {
   range: Range | null;
-  start_s: number;
-  duration_s: number;
-  wait_s: number;
+  /** Null where the op is not simulated, as a collective need not be. */
+  start_s: number | null;
+  duration_s: number | null;
+  wait_s?: number;
 }
 
 export interface Advice {
