@@ -45,6 +45,8 @@ export interface App {
   scene(): Scene | null;
   receive(message: ToView): void;
   redraw(): void;
+  /** Take the size of the page, and of the column of names, anew. */
+  resize(): void;
   zoom(factor: number, at?: number): void;
   move(seconds: number, down: number): void;
   fit(): void;
@@ -549,7 +551,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
   readTheme();
   tellSelection(false);
   return {
-    shell, viewport, scene: () => scene, receive, redraw, zoom, move, fit, zoomToSelection, select, open, along, across,
+    shell, viewport, scene: () => scene, receive, redraw, resize, zoom, move, fit, zoomToSelection, select, open, along, across,
     next, toggleCritical, toggleTable, toggleHosts, toggleTotals, toggleKeys, toggleEqual, toggleDevice, colour, selectRange,
     selectSlice, rangeOfSelection, find,
   };
