@@ -25,6 +25,8 @@ export interface Status {
   /** Whether these figures are of an earlier version; `stale_why` says of which, and why. */
   stale: boolean;
   stale_why: string | null;
+  /** Where the machine is too small, one that is large enough. */
+  enough?: string | null;
 }
 
 /** Columns: an entry for each line that takes time, or is on the critical path. */

@@ -157,7 +157,11 @@ export function makeApp(root: HTMLElement, host: Host): App {
 
   function receive(message: ToView): void {
     if (message.type === "show") show(message);
-    else if (message.type === "state") describeState(shell, scene !== null, message.state, message.why ?? null);
+    else if (message.type === "state") {
+      const { state, why = null, enough } = message;
+      const machine = enough ?? null;
+      describeState(shell, scene !== null, state, why, machine === null ? null : [machine, () => host.post({ type: "simulateOn", machine })]);
+    }
     else if (message.type === "cursor") putCursor(message.uri, message.position);
   }
 

@@ -457,6 +457,20 @@ describe("the view in a browser", { skip: missing }, () => {
     await done(view);
   });
 
+  test("where a machine is too small, one that is large enough is a click away", async () => {
+    const view = await opened();
+    const offer = view.page.locator("#state button");
+    assert.equal(await offer.count(), 0);
+    for (const state of ["failed", "simulated"]) {
+      await view.send({ type: "state", state, why: state === "failed" ? "`a` has no device 9" : null, enough: "ax2" });
+      await offer.getByText("simulate on ax2").click();
+    }
+    assert.deepEqual((await view.told("simulateOn")).map(({ machine }) => machine), ["ax2", "ax2"]);
+    await view.send({ type: "state", state: "simulated" });
+    assert.equal(await view.page.locator("#state").isHidden(), true);
+    await done(view);
+  });
+
   test("the column of names is as wide as its edge is dragged, and as before after a double click", async () => {
     const view = await opened();
     const { page } = view;
