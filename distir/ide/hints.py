@@ -23,7 +23,7 @@ from distir.ide.hover_ops import run, signature_here
 from distir.ide.hover_values import about_value, shown_for
 from distir.ide.instances import View
 from distir.ide.markdown import block, code, items, paragraphs
-from distir.ide.placements import Shown, as_given, as_shown
+from distir.ide.placements import Shown, as_given, as_shown, placed_before
 from distir.ide.repeated import repeated
 from distir.ide.staleness import MARK
 from distir.ide.start_scales import StartScales
@@ -305,6 +305,7 @@ def _equal_types(
     function, end = written.function, written.ends[index]
     offset = written.starts[index]
     run: _Run | None = None
+    before = placed_before(view, function, statement)
     for part, name in enumerate(statement.results):
         if name == DISCARD:
             continue
@@ -317,7 +318,7 @@ def _equal_types(
             continue
         at = offset if claim is None else _after_claim(view, function, index, part, offset)
         is_old = view.is_known_then(function.name, name)
-        next_one = _Run(*as_shown(view, function, index, found, placements), claim, is_old, part, at)
+        next_one = _Run(*as_shown(view, before, found, placements), claim, is_old, part, at)
         if run is not None and run.is_continued(next_one):
             run.count, run.offset = run.count + 1, at
             continue

@@ -54,15 +54,15 @@ DEEPEST = 20
 # ---- what hints show
 
 
-def as_shown(view: View, function: Function, index: int, found: Type, shown: Shown) -> tuple[Type, str]:
+def as_shown(view: View, before: Kinds, found: Type, shown: Shown) -> tuple[Type, str]:
     """The type of a result as a hint shows it: with its placement if the statement changes it, pending sums always.
 
-    With the word for what the statement makes whole, else empty.
+    `before`: the placement that it changes. With the word for what the statement makes whole, else empty.
     """
     if not view.facts.meshes or types.device_of(found) == HOST:
         return found, ""
-    is_new = shown == "changes" and is_changed(view, function, function.body[index], found)
-    return _on_mesh(view, found, shown, is_new), " whole" if is_new and _kinds(found) == {_WHOLE} else ""
+    now = _kinds(found) if shown == "changes" else before
+    return _on_mesh(view, found, shown, now != before), " whole" if now != before and now == {_WHOLE} else ""
 
 
 def as_given(view: View, found: Type, shown: Shown) -> Type:
@@ -106,17 +106,19 @@ class Stages:
 # ---- who changes a placement
 
 
-def is_changed(view: View, function: Function, statement: Statement, found: Type) -> bool:
-    """Whether a statement's result is placed otherwise than its first operand; without one, whether it is not whole."""
-    first = _first(view, function, statement)
-    return _kinds(found) != (_kinds(type_of(view.value(function.name, first))) if first else {_WHOLE})
-
+Kinds = set[frozenset[tuple[str, str]]]
+"""How the tensors of a value are placed, whichever dimension is split: by axis that, or what is pending."""
 
 _WHOLE: frozenset[tuple[str, str]] = frozenset()
 
 
-def _kinds(found: Type) -> set[frozenset[tuple[str, str]]]:
-    """How the tensors of a value are placed, whichever dimension is split: by axis that, or what is pending."""
+def placed_before(view: View, function: Function, statement: Statement) -> Kinds:
+    """How the first operand of a statement on a mesh is placed; as what is whole where there is none."""
+    first = _first(view, function, statement) if view.facts.meshes else None
+    return _kinds(type_of(view.value(function.name, first))) if first else {_WHOLE}
+
+
+def _kinds(found: Type) -> Kinds:
     tensors = (leaf for leaf in types.leaves(found) if isinstance(leaf, TensorType))
     return {frozenset((p.axis, p.how if isinstance(p, PendingAlong) else "split") for p in t.places) for t in tensors}
 
@@ -137,7 +139,8 @@ def changed_by(view: View, function: Function, name: str, before: int) -> Found 
     def go_on(there: Function, index: int, name: str) -> str | None:
         found = type_of(view.value(there.name, name))
         statement = there.body[index]
-        return None if is_changed(view, there, statement, found) else _first(view, there, statement)
+        is_changed = _kinds(found) != placed_before(view, there, statement)
+        return None if is_changed else _first(view, there, statement)
 
     return _origin(view, function, name, before, go_on)
 
