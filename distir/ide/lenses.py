@@ -14,7 +14,7 @@ from distir.ide.hover_functions import idle_share
 from distir.ide.instances import View, facts
 from distir.ide.lines import line_of
 from distir.ide.markdown import counted, listed
-from distir.ide.placements import Stages
+from distir.ide.placements import NamedStages
 from distir.ide.staleness import MARK
 from distir.ir import Function, Mesh, TupleType, types
 from distir.ops import type_of
@@ -89,7 +89,7 @@ def lens_text(
 def _mesh(view: View, function: Function) -> str:
     """The axes of the mesh that a function runs on; with its stages, where the program has several."""
     meshes = view.facts.meshes
-    if len(view.facts.remembered(Stages).of(view)) < 2:
+    if len(view.facts.remembered(NamedStages).of(view)) < 2:
         return _axes(meshes.mesh)
     state = view.state(function.name)
     found = types.devices(TupleType(tuple(type_of(state[name]) for name in state))) if state is not None else ()

@@ -73,7 +73,7 @@ def as_given(view: View, found: Type, shown: Shown) -> Type:
 def _on_mesh(view: View, found: Type, shown: Shown, is_new: bool) -> Type:
     """With the device only in programs that name several."""
     cuts = shown == "all" or (shown == "changes" and is_new)
-    several = len(view.facts.remembered(Stages).of(view)) > 1
+    several = len(view.facts.remembered(NamedStages).of(view)) > 1
     return _reduced(found, cuts=cuts, pending=shown != "off", device=several)
 
 
@@ -87,7 +87,7 @@ def _reduced(found: Type, cuts: bool, pending: bool, device: bool) -> Type:
     return replace(found, places=places, device=found.device if device else None)
 
 
-class Stages:
+class NamedStages:
     """The devices that a program on a mesh names; each represents a mesh."""
 
     def __init__(self) -> None:
@@ -136,23 +136,23 @@ Found = tuple[Function, int]
 def changed_by(view: View, function: Function, name: str, before: int) -> Found | None:
     """The statement that placed a value as it is; None where it is given so."""
 
-    def go_on(there: Function, index: int, name: str) -> str | None:
+    def had_by(there: Function, index: int, name: str) -> str | None:
         found = type_of(view.value(there.name, name))
         statement = there.body[index]
         is_changed = _kinds(found) != placed_before(view, there, statement)
         return None if is_changed else _first(view, there, statement)
 
-    return _origin(view, function, name, before, go_on)
+    return _origin(view, function, name, before, had_by)
 
 
 def pending_since(view: View, function: Function, name: str, before: int, place: PendingAlong) -> Found | None:
     """The statement with which a sum, or maximum, began; None where it is given."""
 
-    def go_on(there: Function, index: int, _: str) -> str | None:
+    def had_by(there: Function, index: int, _: str) -> str | None:
         given = names(operands(there.body[index]))
         return next((operand for operand in given if operand and _has(view, there, operand, place)), None)
 
-    return _origin(view, function, name, before, go_on)
+    return _origin(view, function, name, before, had_by)
 
 
 def _origin(
@@ -160,20 +160,20 @@ def _origin(
     function: Function,
     name: str,
     before: int,
-    go_on: Callable[[Function, int, str], str | None],
+    had_by: Callable[[Function, int, str], str | None],
     depth: int = 0,
 ) -> Found | None:
-    """The last statement on the way back from a value. `go_on`: the operand that the way goes on with, if it does."""
+    """The earliest statement that a value has something from. `had_by`: the operand that has it already, if any."""
     while (index := defining_statement(view.facts, function, name, before)) is not None:
         statement = function.body[index]
         callee = _callee(view, statement)
         if isinstance(statement, Call) and callee is not None and depth < DEEPEST and name in statement.results:
             returned = callee.returned[statement.results.index(name)]
             if isinstance(returned, str):
-                inner = _origin(view, callee, returned, len(callee.body), go_on, depth + 1)
+                inner = _origin(view, callee, returned, len(callee.body), had_by, depth + 1)
                 if inner is not None:
                     return inner
-        earlier = go_on(function, index, name)
+        earlier = had_by(function, index, name)
         if earlier is None:
             return function, index
         name, before = earlier, index

@@ -9,6 +9,7 @@ from test_tokens import decoded
 from distir.config import Hints
 from distir.cost import load
 from distir.diagnostics import Span
+from distir.ide.completion import completions
 from distir.ide.going import placement_goal
 from distir.ide.hints import hints
 from distir.ide.hover import hover
@@ -198,3 +199,13 @@ def test_programs_without_a_mesh_are_as_they_were():
     view = viewed("func @main(%x: Tensor[Float32, (4, 4), 1]) {\n  %y = Relu(%x)\n  return %y\n}\n")
     assert marks(view).pending == marks(view).resharding == ()
     assert shown(view.document.text) == {"y": "f32[4,4]@1"}
+
+
+@pytest.mark.parametrize("written", ["¦", '"¦"', '"¦', '"t¦"'])
+def test_axes_are_offered_in_quotes_and_without(written):
+    text = STEP.replace('"tp"](%twice)', f"{written}](%twice)")
+    offset = text.index("¦")
+    document = opened(text.replace("¦", ""), GPUS)
+    found = completions(document, offset)
+    assert [item.label for item in found.items] == ['"dp"', '"tp"']
+    assert document.text[found.word.start : found.word.end] == written.replace("¦", "")

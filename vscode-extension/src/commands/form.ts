@@ -62,7 +62,7 @@ export async function form<T>(
   }
 }
 
-/** What stands above the first field, and above the first one of a group. */
+/** A heading for the first field, and for the first one of a group. */
 function heading({ group = "" }: Field, before: Field | undefined): Item[] {
   return before?.group === group || (before !== undefined && group === "") ? [] : [{ label: group, kind: vscode.QuickPickItemKind.Separator, act: "nothing" }];
 }

@@ -47,7 +47,7 @@ export class PlacementsView implements vscode.Disposable {
       editor.setDecorations(this.resharding, found.resharding.map(({ start }) => new vscode.Range(start.line, 0, start.line, 0)));
       editor.setDecorations(this.pending, found.pending.map(range));
     } catch (error) {
-      if (!(error instanceof Refused)) return; // the server was interrupted: we are told when it has gone on
+      if (!(error instanceof Refused)) return; // the server was interrupted, and the next status asks again
     }
   }
 }
