@@ -26,7 +26,7 @@ class Budget:
 class Hints:
     """Which inlay hints the editor shows, and how many characters of them.
 
-    `placements`: what values are of the sequential program's.
+    `sequential`: what values are of the sequential program's.
 
     `length`: of a line; what is longer ends in `…`. `columns`: how much of a line is sure to be seen; times that would
     be further to the right follow the first result instead. 0 is no limit.
@@ -36,7 +36,7 @@ class Hints:
     values: bool = True
     times: bool = True
     waits: bool = True
-    placements: bool = False
+    sequential: bool = False
     length: int = 80
     columns: int = 120
 

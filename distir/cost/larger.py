@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from distir.cost.catalogue import DEFAULT, load, most_memory, node_of, profiles
@@ -12,6 +13,15 @@ from distir.files import limits
 
 ENOUGH = "is large enough"
 """The words of a help after a machine's name."""
+
+
+_NAMED = re.compile(rf"`([^`]+)` {re.escape(ENOUGH)}")
+
+
+def named_in(help: str | None) -> str | None:
+    """The machine that a help says is large enough."""
+    found = _NAMED.match(help or "")
+    return None if found is None else found[1]
 
 
 def devices_in_words(hardware: Hardware, devices: int) -> str | None:

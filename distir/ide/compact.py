@@ -1,6 +1,6 @@
 """Types in few characters, for hints: `f32[256,8,768]@1`. For people; the full form is that of the language.
 
-On a mesh with where parts are: `f32[256@dp,768; sum tp]@1`.
+On a mesh with where parts are: `f32[256@dp,768] Σtp` is split along `dp`, and a pending sum over `tp`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from distir.ir import HOST, OFFLOADED, AnyType, TensorType, TupleType, Type, types
-from distir.ir.places import cuts_of, show_dim, show_pending
+from distir.ir.places import Places, cuts_of, show_dim, show_pending
 
 WIDEST_TUPLE = 8
 """At most this many different tensors of a tuple are shown."""
@@ -24,7 +24,8 @@ def compact(type: Type) -> str:
     """
     if isinstance(type, TupleType):
         return _tuple(type, _only_device(type))
-    return f"{_unplaced(type)}{_at(type.device)}"
+    pending = _pending(type.places) if isinstance(type, TensorType) else ""
+    return f"{_unplaced(type)}{_at(type.device)}{pending}"
 
 
 def shortened(type: Type) -> str:
@@ -32,7 +33,7 @@ def shortened(type: Type) -> str:
     match type:
         case TensorType(dtype, shape, device):
             kind = dtype.compact if dtype is not None else "?"
-            return f"{kind}[{ELIDED}]{_at(device)}" if shape != () else compact(type)
+            return f"{kind}[{ELIDED}]{_at(device)}{_pending(type.places)}" if shape != () else compact(type)
         case TupleType():
             return f"({ELIDED}{type.width}){_at(_only_device(type))}"
         case AnyType():
@@ -76,7 +77,7 @@ def _item(item: Type, count: int, device: int | None) -> str:
     elif isinstance(item, TupleType):
         text = _tuple(item, device).removesuffix(_at(device))
     else:
-        text = _unplaced(item)
+        text = _unplaced(item) + (_pending(item.places) if isinstance(item, TensorType) else "")
     return text if count == 1 else f"{count}×{text}"
 
 
@@ -86,9 +87,12 @@ def _unplaced(type: TensorType | AnyType) -> str:
         return "?"
     kind = type.dtype.compact if type.dtype is not None else "?"
     shape = ["??"] if type.shape is None else [show_dim(d, cuts_of(type.places, k)) for k, d in enumerate(type.shape)]
-    said = "; ".join(filter(None, (",".join(shape), *show_pending(type.places))))
-    sizes = f"[{said}]" if said else ""
+    sizes = f"[{','.join(shape)}]" if shape else ""
     return f"{OFFLOADED} {kind}{sizes}" if type.offloaded else f"{kind}{sizes}"
+
+
+def _pending(places: Places) -> str:
+    return "".join(f" {said.replace('sum ', 'Σ')}" for said in show_pending(places))
 
 
 def _only_device(type: TupleType) -> int | None:

@@ -47,6 +47,8 @@ def completions(document: Document, offset: int, shown: View | None = None) -> C
             found = _attributes(context)
         case CursorRole.ATTRIBUTE_VALUE:
             found = _attribute_values(view, context)
+            if context.typed.startswith('"'):  # in a string: its quotes are replaced with those of the word
+                found = [each for each in found if each.label.startswith('"')]
         case CursorRole.TYPE:
             found = _types(document)
         case CursorRole.DTYPE:

@@ -104,17 +104,20 @@ def context_at(syntax: Syntax, offset: int) -> CursorContext:
     piece = words(scan.blanked(scan.normalized(text)[:offset], start, offset, inside))
     tokens, kinds = piece.tokens, piece.kinds
     word = Span(offset, offset)
-    if tokens and start + len(piece.text) == offset and _is_word(tokens[-1], kinds[-1]):
+    is_quoted = bool(tokens) and tokens[-1].startswith('"') and start + len(piece.text) == offset
+    if is_quoted and len(tokens[-1]) > 1 and tokens[-1].endswith('"'):
+        return nothing  # behind a whole string
+    if is_quoted or (tokens and start + len(piece.text) == offset and _is_word(tokens[-1], kinds[-1])):
         *_, (first, _) = spans(piece.text)
-        word = Span(start + first, offset)
+        word = Span(start + first, offset + (is_quoted and text[offset : offset + 1] == '"'))
         tokens, kinds = tokens[:-1], kinds[:-1]
-    elif tokens and tokens[-1].startswith('"') and start + len(piece.text) == offset:
-        return nothing
     typed = text[word.start : word.end]
     found = CursorContext(CursorRole.NOTHING, word, typed, function, index, start=start)
     if index < 0:
         return _in_head(found, tokens, kinds)
     placed = _in_statement(found, tokens, kinds)
+    if is_quoted and placed.role is not CursorRole.ATTRIBUTE_VALUE:
+        return nothing
     operation = placed.operation
     if operation is None or operation.args or placed.role not in (CursorRole.ATTRIBUTE, CursorRole.ATTRIBUTE_VALUE):
         return placed

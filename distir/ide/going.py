@@ -1,4 +1,4 @@
-"""From a place in the text to the next op of the critical path, or the next one that a device waits for."""
+"""From a place in the text to the next op of the critical path, wait, or collective that changes a placement."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Literal, get_args
 
 from distir.diagnostics import Span
 from distir.ide.document import Document
-from distir.ide.instances import facts
+from distir.ide.instances import View, facts
+from distir.ide.placements import reshardings
 from distir.ir import Site
 from distir.simulate.body import events_of
 
 GoalKind = Literal["nextCritical", "previousCritical", "nextWait", "previousWait"]
+PlacementGoalKind = Literal["nextResharding", "previousResharding"]
 GOALS: tuple[str, ...] = get_args(GoalKind)
+PLACEMENT_GOALS: tuple[str, ...] = get_args(PlacementGoalKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,36 @@ def goal(document: Document, offset: int, kind: GoalKind) -> Goal | None:
     span = document.program.syntax.source_map(Site(name, index))
     seconds = event.end - event.start
     return Goal(span, name, index, event.index, event.start, seconds, waits.get(event.index, 0.0), path[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementGoal:
+    """A collective to go to, and its time in the call shown, `start_s` and `duration_s`, if that is known."""
+
+    span: Span
+    function: str
+    statement: int
+    start_s: float | None
+    duration_s: float | None
+
+
+def placement_goal(view: View, offset: int, kind: PlacementGoalKind) -> PlacementGoal | None:
+    """The next or previous collective that communicates, in the order of the text; None where there is none.
+
+    It needs no simulation.
+    """
+    found = list(reshardings(view.document))
+    starts = [span.start for span, _, _ in found]
+    here = bisect_right([span.end for span, _, _ in found], offset)
+    is_in = here < len(found) and starts[here] <= offset
+    place = (here + 1 if is_in else here) if kind == "nextResharding" else here - 1
+    if not 0 <= place < len(found):
+        return None
+    span, name, index = found[place]
+    function = view.document.program.module.functions.get(name)
+    moment = view.moment(function, index) if function is not None else None
+    start, seconds = (None, None) if moment is None else (moment.start, moment.seconds)
+    return PlacementGoal(span, name, index, start, seconds)
 
 
 def _events_at(document: Document, offset: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Inlay hints: types that are not written, known values, placements, when each op runs, what devices wait.
+"""Inlay hints: types that are not written, known values, when each op runs, what devices wait.
 
 Only the requested range is computed: a range costs its own statements and their neighbours, whatever the size of the
 file. How long they may be, and where they stand, is `hint_layout`'s; the full form is in the tooltip.
@@ -23,6 +23,7 @@ from distir.ide.hover_ops import run, signature_here
 from distir.ide.hover_values import about_value, shown_for
 from distir.ide.instances import View
 from distir.ide.markdown import block, code, items, paragraphs
+from distir.ide.placements import Shown, as_given, as_shown, placed_before
 from distir.ide.repeated import repeated
 from distir.ide.staleness import MARK
 from distir.ide.start_scales import StartScales
@@ -46,8 +47,11 @@ PARAMETER = -1
 """In the place of a statement's number: a parameter of the function."""
 
 
-def hints(view: View, span: Span, wanted: Hints) -> list[Hint]:
-    """The hints of the lines that a piece of the text touches, in the order of the text."""
+def hints(view: View, span: Span, wanted: Hints, placements: Shown = "changes") -> list[Hint]:
+    """The hints of the lines that a piece of the text touches, in the order of the text.
+
+    `placements`: of which values on a mesh types say where their parts are.
+    """
     syntax = view.document.program.syntax
     text = syntax.source.text
     start = text.rfind("\n", 0, span.start) + 1
@@ -58,8 +62,9 @@ def hints(view: View, span: Span, wanted: Hints) -> list[Hint]:
         if written.function is not view.document.program.module.functions.get(written.function.name):
             continue  # a second function of that name: it has no analysis
         if wanted.types and written.head.start <= end and start <= written.head.end:
-            found += _parameters(view, written, max(start, written.head.start), min(end, written.head.end), wanted)
-        found += _statements(view, written, start, end, wanted)
+            head = Span(max(start, written.head.start), min(end, written.head.end))
+            found += _parameters(view, written, head, wanted, placements)
+        found += _statements(view, written, start, end, wanted, placements)
     return found
 
 
@@ -140,7 +145,7 @@ def _functions(view: View, start: int, end: int) -> Iterator[FunctionSyntax]:
 _UNTYPED = re.compile(rf"%({NAME})(?=\s*(?:\{{[^}}\n]*\}}\s*)?[,)])")
 
 
-def _parameters(view: View, written: FunctionSyntax, start: int, end: int, wanted: Hints) -> list[Hint]:
+def _parameters(view: View, written: FunctionSyntax, head: Span, wanted: Hints, placements: Shown) -> list[Hint]:
     """Types of the parameters that state none, in a piece of a function's head: all of a line share its room."""
     function = written.function
     text = view.document.program.source.text
@@ -148,13 +153,14 @@ def _parameters(view: View, written: FunctionSyntax, start: int, end: int, wante
         return []
     numbers = {param.name: number for number, param in enumerate(function.params)}
     lines: dict[int, list[Hint]] = {}
-    for match in _UNTYPED.finditer(text, start, end):
+    for match in _UNTYPED.finditer(text, head.start, head.end):
         number = numbers.get(match[1])
-        if number is None or any(a <= match.start() < b for a, b in written.comments if a < end):
+        if number is None or any(a <= match.start() < b for a, b in written.comments if a < head.end):
             continue
         found = type_of(view.value(function.name, match[1]))
         if says_something(found):
             is_old = view.is_known_then(function.name, match[1])
+            found = as_given(view, found, placements)
             forms = [shown_type(form, False, is_old) for form in (compact(found), shortened(found), ELIDED)]
             hint = Hint(match.end(1), forms[0], "type", function.name, PARAMETER, number, 1, tuple(forms[1:]))
             lines.setdefault(text.rfind("\n", 0, match.start()), []).append(hint)
@@ -164,7 +170,9 @@ def _parameters(view: View, written: FunctionSyntax, start: int, end: int, wante
 # ---- statements
 
 
-def _statements(view: View, written: FunctionSyntax, start: int, end: int, wanted: Hints) -> Iterator[Hint]:
+def _statements(
+    view: View, written: FunctionSyntax, start: int, end: int, wanted: Hints, placements: Shown
+) -> Iterator[Hint]:
     text = view.document.program.source.text
     times = StartScales(view)
     index = _first_statement(written, start)
@@ -174,7 +182,7 @@ def _statements(view: View, written: FunctionSyntax, start: int, end: int, wante
         first, last = written.starts[index], written.ends[index]
         if previous_end >= 0 and text.find("\n", previous_end, first) >= 0:
             room = most
-        found = fitted(list(_of_statement(view, written, index, wanted, times)), room)
+        found = fitted(list(_of_statement(view, written, index, wanted, placements, times)), room)
         room -= sum(len(hint.label) for hint in found)
         laid = placed(found, text, partial(_after_first, view, written, index), wanted.columns)
         each = _each_time(view, written, index, wanted.columns) if wanted.times else []
@@ -195,7 +203,9 @@ def _first_statement(written: FunctionSyntax, offset: int) -> int:
     return low
 
 
-def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints, times: StartScales) -> Iterator[Hint]:
+def _of_statement(
+    view: View, written: FunctionSyntax, index: int, wanted: Hints, placements: Shown, times: StartScales
+) -> Iterator[Hint]:
     function = written.function
     statement = function.body[index]
     if not isinstance(statement, (Apply, Call)):
@@ -203,14 +213,14 @@ def _of_statement(view: View, written: FunctionSyntax, index: int, wanted: Hints
     end = written.ends[index]
     shown = _known_values(view, function, statement) if wanted.values else {}
     if wanted.types:
-        for results in _equal_types(view, written, index, statement, shown.keys()):
+        for results in _equal_types(view, written, index, statement, shown.keys(), placements):
             yield results.hint(function.name, index)
     if shown:
         mark = MARK if any(view.is_known_then(function.name, statement.results[part]) for part in shown) else " "
         label = f"={mark}{', '.join(shown.values())}"
         yield Hint(end, label, "value", function.name, index, next(iter(shown)), 1, (f"={mark}{ELIDED}",))
-    if wanted.placements:
-        yield from _placements(view, function, index, statement, end)
+    if wanted.sequential:
+        yield from _sequential(view, function, index, statement, end)
     sign = MARK if view.is_stale else ""
     if wanted.times and (moment := view.moment(function, index)) is not None:
         seconds = f"{sign or '+'}{show_seconds(moment.seconds)}"
@@ -241,8 +251,8 @@ def _each_time(view: View, written: FunctionSyntax, index: int, columns: int) ->
     return found
 
 
-def _placements(view: View, function: Function, index: int, statement: Apply | Call, end: int) -> Iterator[Hint]:
-    """The placements of results with respect to the sequential program, each once."""
+def _sequential(view: View, function: Function, index: int, statement: Apply | Call, end: int) -> Iterator[Hint]:
+    """What results are of the sequential program's, each once."""
     said = [view.placement(function.name, name) for name in statement.results if name != DISCARD]
     found = list(dict.fromkeys(each.replace("`", "") for each in said if each))
     if found:
@@ -256,48 +266,65 @@ class _Run:
     """Results that follow each other and have one type."""
 
     found: Type
+    whole: str
+    """The word for what has become whole on each device of a mesh; else empty."""
     claim: Type | None
     is_known_then: bool
     part: int
     offset: int
     count: int = field(default=1)
 
-    def is_continued(self, part: int, found: Type, claim: Type | None, is_known_then: bool) -> bool:
+    def is_continued(self, next_one: _Run) -> bool:
         """Whether a result is the next one of these."""
-        same = (self.found, self.claim, self.is_known_then) == (found, claim, is_known_then)
-        return same and self.part + self.count == part
+        same = (self.found, self.whole, self.claim, self.is_known_then) == (
+            next_one.found,
+            next_one.whole,
+            next_one.claim,
+            next_one.is_known_then,
+        )
+        return same and self.part + self.count == next_one.part
 
     def hint(self, function: str, index: int) -> Hint:
         """One hint for all of them, after the last one."""
         short = shortened(self.found) if self.count == 1 else f"{self.count}×{shortened(self.found)}"
         full = counted(self.found, self.count)
-        forms = [shown_type(form, self.claim is not None, self.is_known_then) for form in (full, short)]
+        texts = [f"{form}{self.whole}" for form in (full, short)]
+        forms = [shown_type(text, self.claim is not None, self.is_known_then) for text in texts]
         return Hint(self.offset, forms[0], "type", function, index, self.part, self.count, tuple(forms[1:]))
 
 
 def _equal_types(
-    view: View, written: FunctionSyntax, index: int, statement: Apply | Call, others: Container[int]
+    view: View,
+    written: FunctionSyntax,
+    index: int,
+    statement: Apply | Call,
+    others: Container[int],
+    placements: Shown,
 ) -> Iterator[_Run]:
     """The types of a statement's results that are not written, equal neighbours together; `others`: parts without."""
     function, end = written.function, written.ends[index]
     offset = written.starts[index]
     run: _Run | None = None
+    before = placed_before(view, function, statement)
     for part, name in enumerate(statement.results):
         if name == DISCARD:
             continue
         offset = _after_name(view, name, offset, end)
+        if offset == written.starts[index]:
+            return  # results in a counted statement, which are written together
         claim = statement.claims[part] if statement.claims else None
         found = type_of(view.value(function.name, name))
         if part in others or found == claim or not says_something(found):
             continue
         at = offset if claim is None else _after_claim(view, function, index, part, offset)
         is_old = view.is_known_then(function.name, name)
-        if run is not None and run.is_continued(part, found, claim, is_old):
+        next_one = _Run(*as_shown(view, before, found, placements), claim, is_old, part, at)
+        if run is not None and run.is_continued(next_one):
             run.count, run.offset = run.count + 1, at
             continue
         if run is not None:
             yield run
-        run = _Run(found, claim, is_old, part, at)
+        run = next_one
     if run is not None:
         yield run
 

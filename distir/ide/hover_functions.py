@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from distir.cost import show_bytes, show_seconds
 from distir.ide.hover_ops import run, signature_here
-from distir.ide.hover_values import line_of
 from distir.ide.instances import CallSite, View
+from distir.ide.lines import line_of
 from distir.ide.markdown import block, code, counted, items, line_link, listed, paragraphs
 from distir.ide.templates import KERNEL_SAYS
 from distir.ir import Call, Function

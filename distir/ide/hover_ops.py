@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from distir.cost import Hardware, show_bytes, show_seconds
 from distir.ide.compact import in_full
-from distir.ide.hover_values import line_of, shown_for
+from distir.ide.hover_values import shown_for
 from distir.ide.instances import View
+from distir.ide.lines import line_of
 from distir.ide.markdown import block, code, items, line_link, listed, paragraphs
 from distir.ide.timeline_index import IdleTime, TimelineIndex
 from distir.ir import DISCARD, Apply, Call, Constant, Function

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import re
-
-from distir.analysis.placement_states import held
-from distir.analysis.stated_places import complaint
 from distir.cost import show_bytes
-from distir.diagnostics import Source
 from distir.ide.compact import in_full
 from distir.ide.hover_dims import DimensionOrigin, origin
+from distir.ide.hover_placements import about_placement
 from distir.ide.instances import View
+from distir.ide.lines import line_of, statement_in_words
 from distir.ide.markdown import block, code, counted, items, line_link, listed, paragraphs
 from distir.ide.mentions import last_mentioned, mentions_in
 from distir.ide.trail import defining_statement
 from distir.ir import (
     HOST,
-    UNKNOWN,
     Apply,
-    Broken,
-    Call,
     Dense,
     Function,
     Param,
-    PendingAlong,
     SymbolicDim,
     TensorType,
     TupleType,
     dims,
-    names,
-    operands,
-    results,
     types,
 )
-from distir.ir.counted import called
-from distir.ir.places import NOUNS, count
 from distir.ir.roles import described
 from distir.ops import Value, type_of
-from distir.ops.mesh import COLLECTIVES
 from distir.simulate.show import Occurrence, show_value
 from distir.syntax import print_literal
 
@@ -59,9 +46,8 @@ def about_value(view: View, function: Function, name: str, before: int) -> str |
             return None
     parts = [
         block(f"%{name}: {in_full(type_of(value))}"),
-        " · ".join(filter(None, (_place(value), _role(parameter), _made(view, function, made)))),
-        _held(view, value),
-        _pending(view, function, name, made),
+        " · ".join(filter(None, (_place(view, value), _role(parameter), _made(view, function, made)))),
+        about_placement(view, function, name, made),
         _used(view, function, name, made),
         _placement(view, function, name),
         _known(value),
@@ -99,49 +85,13 @@ def shown_for(view: View, function: Function) -> str:
     return f"*for one of {counted(len(sites), 'call')}, by {code('@' + caller.name)}*"
 
 
-def line_of(view: View, function: str, index: int | None, parameter: str = "") -> int:
-    """The line, from 1, that a statement (None: a parameter, or the head) of the latest version is in."""
-    program = view.document.program
-    if function in program.syntax.counted and (found := program.syntax.counted_call(function)) is not None:
-        written, index = found
-    else:
-        written = program.syntax.by_name[function]
-    start = written.span.start if index is None else written.starts[index]
-    if index is None and parameter:
-        word = re.compile(rf"%{re.escape(parameter)}(?![A-Za-z0-9_.\-])")
-        place = word.search(program.source.text, written.head.start, written.head.end)
-        start = place.start() if place is not None else start
-    return view.facts.remembered(LineNumbers).of(program.source, start)
-
-
-class LineNumbers:
-    """Line numbers of offsets. A hover needs few, so no table of all lines is made."""
-
-    COUNTED = 1 << 14
-    """Characters between two places of which the line is kept."""
-
-    def __init__(self) -> None:
-        self._lines = [1]
-
-    def of(self, source: Source, offset: int) -> int:
-        """The line, from 1, that an offset is in."""
-        text, counted, lines = source.text, self.COUNTED, self._lines
-        if "\r" in text:  # mixed line ends: let the source count them
-            return source.position(offset)[0]
-        while len(lines) <= offset // counted:
-            start = (len(lines) - 1) * counted
-            lines.append(lines[-1] + text.count("\n", start, start + counted))
-        place = offset // counted
-        return lines[place] + text.count("\n", place * counted, offset)
-
-
 def _placement(view: View, function: Function, name: str) -> str:
     """Its relation to the sequential program."""
     said = view.placement(function.name, name)
     return f"of the sequential program: {said}" if said else ""
 
 
-def _place(value: Value) -> str:
+def _place(view: View, value: Value) -> str:
     found = type_of(value)
     where = sorted(types.devices(found))
     if types.device_of(found) == HOST:
@@ -150,61 +100,9 @@ def _place(value: Value) -> str:
     bytes_ = show_bytes(size) if isinstance(size, int) else f"{size} bytes" if size is not None else "size unknown"
     if not where:
         return f"{bytes_} · device open"
+    if view.facts.meshes:
+        return f"{bytes_} in all"
     return f"{bytes_} on {'device' if len(where) == 1 else 'devices'} {listed(where)}"
-
-
-def _held(view: View, value: Value) -> str:
-    """What each device of the mesh holds of a value; empty without a mesh."""
-    meshes, found = view.document.program.module.meshes, type_of(value)
-    if not meshes or types.device_of(found) == HOST or found == UNKNOWN or complaint(found, meshes):
-        return ""
-    part, mesh = held(found, meshes), meshes.of(types.device_of(found))
-    size = types.nbytes(part)
-    bytes_ = f", {show_bytes(size)}" if isinstance(size, int) else ""
-    return f"each of {dims.show(count(n for _, n in mesh))} devices holds {code(in_full(part))}{bytes_}"
-
-
-def _pending(view: View, function: Function, name: str, made: int | None) -> str:
-    """Where the sums began that are pending in a value: the first statement whose operands are none."""
-    found = type_of(view.value(function.name, name))
-    said: list[str] = []
-    for place in found.places if isinstance(found, TensorType) else ():
-        at = made
-        while isinstance(place, PendingAlong) and at is not None:
-            before = next((n for n in names(operands(function.body[at])) if _has(view, function, n, place)), None)
-            earlier = None if before is None else defining_statement(view.facts, function, before, at)
-            if earlier is None:
-                break
-            at = earlier
-        if isinstance(place, PendingAlong) and at is not None:
-            since = _statement(view, function, at)
-            ends = _ends(view, function, name, made, place)
-            ended = "" if ends is None else f", ended by {_statement(view, function, ends)}"
-            said.append(f"a pending {NOUNS[place.how]} over {code(place.axis)} since {since}{ended}")
-    return " · ".join(said)
-
-
-def _ends(view: View, function: Function, name: str, made: int | None, place: PendingAlong) -> int | None:
-    """The first collective that ends what is pending in a value, or in what is computed of it."""
-    pending = {name}
-    for index in range(0 if made is None else made + 1, len(function.body)):
-        statement = function.body[index]
-        if pending.isdisjoint(names(operands(statement))):
-            continue
-        if isinstance(statement, Apply) and statement.op in COLLECTIVES and _is_along(statement, place.axis):
-            return index
-        pending.update(result for result in results(statement) if result and _has(view, function, result, place))
-    return None
-
-
-def _is_along(collective: Apply, axis: str) -> bool:
-    stated = collective.attrs.get("axis")
-    return axis in stated if isinstance(stated, tuple) else stated == axis
-
-
-def _has(view: View, function: Function, name: str, place: PendingAlong) -> bool:
-    found = type_of(view.value(function.name, name))
-    return isinstance(found, TensorType) and place in found.places
 
 
 def _role(parameter: Param | None) -> str:
@@ -220,7 +118,7 @@ def _role(parameter: Param | None) -> str:
 def _made(view: View, function: Function, index: int | None) -> str:
     if index is None:
         return ""
-    return f"made by {_statement(view, function, index)}"
+    return f"made by {statement_in_words(view, function, index)}"
 
 
 def _used(view: View, function: Function, name: str, made: int | None) -> str:
@@ -228,21 +126,7 @@ def _used(view: View, function: Function, name: str, made: int | None) -> str:
     last = last_mentioned(syntax, syntax.by_name[function.name], name)
     if last is None or (last == made and mentions_in(syntax, syntax.by_name[function.name], name, last) == 1):
         return "never used"
-    return f"last used by {_statement(view, function, last)}"
-
-
-def _statement(view: View, function: Function, index: int) -> str:
-    match function.body[index]:
-        case Apply(op=op):
-            said = code(op)
-        case Call(function=callee):
-            counted_one = view.document.program.syntax.counted.get(callee)
-            said = code(f"@{callee}") if counted_one is None else called(counted_one)
-        case Broken():
-            said = "a statement that cannot be read"
-        case _:
-            said = code("return")
-    return f"{said}, {line_link(line_of(view, function.name, index))}"
+    return f"last used by {statement_in_words(view, function, last)}"
 
 
 def _known(value: Value) -> str:

@@ -21,7 +21,7 @@ from distir.ide.document import Document
 from distir.ide.proofs import Proved
 from distir.ide.staleness import MARK, Stale, stale
 from distir.ide.timeline_index import IdleTime, TimelineIndex
-from distir.ir import Call, Function, Site, results
+from distir.ir import Call, Function, Meshes, Site, results
 from distir.ir.deep import Deep, finish
 from distir.ops import Reject, Value
 from distir.simulate.body import Body
@@ -75,6 +75,11 @@ class KnownInstances:
     def call_sites(self) -> Mapping[str, tuple[CallSite, ...]]:
         """By function: the statements that call it, in the order of the text."""
         return call_sites(self.program.module.functions.values())
+
+    @cached_property
+    def meshes(self) -> Meshes:
+        """What each device of the program represents."""
+        return self.program.module.meshes
 
     @cached_property
     def unused(self) -> Mapping[str, frozenset[str]]:

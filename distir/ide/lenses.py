@@ -11,17 +11,19 @@ from distir.diagnostics import Span
 from distir.ide.advice.core import Advised
 from distir.ide.document import Document
 from distir.ide.hover_functions import idle_share
-from distir.ide.hover_values import line_of
-from distir.ide.instances import View
+from distir.ide.instances import View, facts
+from distir.ide.lines import line_of
 from distir.ide.markdown import counted, listed
+from distir.ide.placements import NamedStages
 from distir.ide.staleness import MARK
-from distir.ir import Function
+from distir.ir import Function, Mesh, TupleType, types
+from distir.ops import type_of
 from distir.simulate.simulation import Simulation
 
-LensKind = Literal["cost", "calls", "timeline", "compare", "hardware", "advice"]
+LensKind = Literal["mesh", "cost", "calls", "timeline", "compare", "hardware", "advice"]
 
-OF_EVERY_FUNCTION: tuple[LensKind, ...] = ("cost", "calls")
-OF_THE_ENTRY: tuple[LensKind, ...] = ("cost", "timeline", "compare", "hardware", "advice")
+OF_EVERY_FUNCTION: tuple[LensKind, ...] = ("mesh", "cost", "calls")
+OF_THE_ENTRY: tuple[LensKind, ...] = ("mesh", "cost", "timeline", "compare", "hardware", "advice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,17 @@ def lenses(document: Document, advice: bool = False) -> list[Lens]:
 
     `advice`: whether one of them says what would be faster.
     """
-    entry = document.entry
+    entry, left_out = document.entry, set[LensKind]()
+    if not advice:
+        left_out.add("advice")
+    if not facts(document).meshes:
+        left_out.add("mesh")
     found: list[Lens] = []
     for written in document.program.syntax.functions:
         if document.program.module.functions.get(written.function.name) is not written.function:
             continue
         kinds = OF_THE_ENTRY if entry is not None and written.function is entry else OF_EVERY_FUNCTION
-        found += [Lens(written.name, written.function.name, kind) for kind in kinds if kind != "advice" or advice]
+        found += [Lens(written.name, written.function.name, kind) for kind in kinds if kind not in left_out]
     return found
 
 
@@ -63,6 +69,8 @@ def lens_text(
     """The current text of a lens. `why_not`: why there is no simulation; `advised`: advice for this version."""
     function = view.document.program.module.functions.get(function_name)
     match kind:
+        case "mesh":
+            return Text(_mesh(view, function) if function is not None else "gone")
         case "cost":
             return _cost(view, function, why_not) if function is not None else Text("gone")
         case "calls":
@@ -76,6 +84,26 @@ def lens_text(
         case "advice":
             best = advised.fastest if advised is not None else None
             return Text("advice" if best is None else f"{best.speedup:.3g}× possible", "distir.advice")
+
+
+def _mesh(view: View, function: Function) -> str:
+    """The axes of the mesh that a function runs on; with its stages, where the program has several."""
+    meshes = view.facts.meshes
+    if len(view.facts.remembered(NamedStages).of(view)) < 2:
+        return _axes(meshes.mesh)
+    state = view.state(function.name)
+    found = types.devices(TupleType(tuple(type_of(state[name]) for name in state))) if state is not None else ()
+    by_mesh: dict[Mesh, list[int]] = {}
+    for stage in sorted(found):
+        by_mesh.setdefault(meshes.of(stage), []).append(stage)
+    stages = (
+        f"{_axes(mesh)} · {'stage' if len(each) == 1 else 'stages'} {listed(each)}" for mesh, each in by_mesh.items()
+    )
+    return ", ".join(stages) or _axes(meshes.mesh)
+
+
+def _axes(mesh: Mesh) -> str:
+    return " · ".join(f"{axis}={size}" for axis, size in mesh)
 
 
 def _cost(view: View, function: Function, why_not: str | None) -> Text:

@@ -14,12 +14,12 @@ def code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
-def block(text: str) -> str:
-    """A block of program text."""
+def block(text: str, language: str = "dir") -> str:
+    """A block of program text, or of another language."""
     fence = "```"
     while fence in text:
         fence += "`"
-    return f"{fence}dir\n{text}\n{fence}"
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def items(lines: Iterable[str]) -> str:

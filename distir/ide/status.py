@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from distir.cost.larger import named_in
 from distir.diagnostics import Severity
 from distir.ide.document import Document
 from distir.ide.staleness import stale
@@ -47,6 +48,8 @@ class Status:
     picked: Mapping[str, int]
     stale: bool = False
     stale_why: str | None = None
+    enough: str | None = None
+    """Where the machine is too small, one that is large enough."""
 
 
 def status(document: Document, simulated: Document | None, on_demand: bool = False) -> Status:
@@ -92,4 +95,10 @@ def status(document: Document, simulated: Document | None, on_demand: bool = Fal
         document.setup.picked,
         old is not None,
         str(old) if old is not None else None,
+        _enough(simulated) if simulated is not None and old is None else None,
     )
+
+
+def _enough(simulated: Document) -> str | None:
+    found = (named_in(diagnostic.help) for diagnostic in simulated.unlocated)
+    return next((name for name in found if name is not None), None)

@@ -1,4 +1,4 @@
-"""Semantic tokens: kinds of words, devices of values, the critical path, unused values.
+"""Semantic tokens: kinds of words, devices of values or, on a mesh, axes, the critical path, unused values.
 
 A text is encoded piece by piece, a statement or a comment each. The text between names of values is split into
 words once per distinct text, since generated programs repeat theirs. Columns are counted by the caller's `units`.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from distir.ide.instances import View
-from distir.ir import DTYPES, UNKNOWN, Function, Statement, Type, results, types
+from distir.ir import DTYPES, UNKNOWN, Function, PendingAlong, Statement, TensorType, Type, results, types
 from distir.ir.facts import FACTS, PHASES
 from distir.ir.places import MESH, PENDING
 from distir.ir.roles import ROLES
@@ -27,10 +27,18 @@ TYPES = ("variable", "parameter", "function", "method", "type", "property", "num
 DEVICES = 16
 """Devices are coloured modulo this many modifiers."""
 
-MODIFIERS = ("declaration", "unused", "critical", "multiDevice", *(f"device{i}" for i in range(DEVICES)))
-"""`unused`: a value that nothing uses. `critical`: a statement on the critical path of the call shown."""
+AXES = 8
+"""So are axes of a mesh."""
+
+MODIFIERS = ("declaration", "unused", "critical", "multiDevice", *(f"device{i}" for i in range(DEVICES)), "pending",
+             *(f"axis{i}" for i in range(AXES)))  # fmt: skip
+"""`unused`: a value that nothing uses. `critical`: a statement on the critical path of the call shown. `pending`: a sum
+or maximum over an axis of the mesh that no collective has ended. `axis0`, …: the name of an axis, by its number in the
+mesh, or a value that is pending along it, or else split, along this one innermost; whole values have none.
+"""
 
 DECLARATION, UNUSED, CRITICAL, MULTI_DEVICE = 1, 2, 4, 8
+_PENDING, _FIRST_AXIS = 1 << (4 + DEVICES), 5 + DEVICES
 _VARIABLE, _PARAMETER, _FUNCTION, _METHOD, _TYPE, _PROPERTY, _NUMBER, _STRING, _KEYWORD, _COMMENT, _DIM = range(11)
 
 LONGEST_LINE = 20_000
@@ -122,13 +130,15 @@ class _Meaning(dict[str, Meant]):
         self.value = view.values(function.name) if is_known else _unknown
         self.parameters = {param.name for param in function.params}
         self.unused = view.facts.unused.get(function.name, frozenset[str]()) if is_known else frozenset[str]()
+        self.axes = tuple(axis for axis, _ in view.facts.meshes.axes)
+        self.known = _known.setdefault(self.axes, {})
         self.by_type: dict[Type, tuple[int, Meant]] = {}
 
     def __missing__(self, name: str) -> Meant:
         found = type_of(self.value(name))
         known = self.by_type.get(found)
         if known is None:
-            modifiers = _of_type(found)
+            modifiers = _of_places(found, self.axes) if self.axes else _of_type(found)
             known = self.by_type[found] = modifiers, _meant(_VARIABLE, modifiers)
         meant = known[1]
         if name in self.unused or name in self.parameters:
@@ -152,6 +162,18 @@ def _of_type(found: Type) -> int:
     if not devices:
         return 0
     return 1 << (4 + min(devices) % DEVICES) if len(devices) == 1 else MULTI_DEVICE
+
+
+def _of_places(found: Type, axes: Sequence[str]) -> int:
+    """Of a value on a mesh: whether it is pending, and the axis that this is along, or that splits it innermost."""
+    places = [place for leaf in types.leaves(found) if isinstance(leaf, TensorType) for place in leaf.places]
+    pending = [place for place in places if isinstance(place, PendingAlong)]
+    numbers = [axes.index(place.axis) for place in pending or places if place.axis in axes]
+    return (_PENDING if pending else 0) | (_axis(max(numbers)) if numbers else 0)
+
+
+def _axis(number: int) -> int:
+    return 1 << (_FIRST_AXIS + number % AXES)
 
 
 _NAME = re.compile(rf"%({NAME})")
@@ -191,9 +213,10 @@ class _Between:
     count: int
 
 
-_known: dict[tuple[str, bool, int], _Between] = {}
+_known: dict[tuple[str, ...], dict[tuple[str, bool, int], _Between]] = {}
+"""By the axes of the mesh: texts between names, in heads or not, with modifiers of their ops, that were cut."""
 MOST_TEXTS = 20_000
-"""How many different texts between names are cached."""
+"""How many different texts between names are cached, of one mesh."""
 
 
 def _encoded(
@@ -224,7 +247,7 @@ def _encoded(
             last += gap
             gap, count = len(part) + 1, count + 1
             continue
-        found = _known.get((part, is_head, shared)) or _cut(part, is_head, shared)
+        found = meaning.known.get((part, is_head, shared)) or _cut(part, is_head, shared, meaning)
         if not found.count:
             gap += found.behind[1]
             continue
@@ -254,7 +277,7 @@ def _on_several_lines(
             word = f"{len(part) + 1},{meaning[part][defined if number // 2 < declared else used]}"
             found = _Between((0, 0), word, "", (0, 0), (0, len(part) + 1), 1)
         else:
-            found = _known.get((part, is_head, shared)) or _cut(part, is_head, shared)
+            found = meaning.known.get((part, is_head, shared)) or _cut(part, is_head, shared, meaning)
         if not found.count:
             step = _then(step, found.behind)
             continue
@@ -273,7 +296,7 @@ def _then(first: Step, second: Step) -> Step:
     return (first[0] + second[0], second[1]) if second[0] else (first[0], first[1] + second[1])
 
 
-def _cut(text: str, is_head: bool, shared: int) -> _Between:
+def _cut(text: str, is_head: bool, shared: int, meaning: _Meaning) -> _Between:
     """The words of a text between two names."""
     ahead = inside = (0, 0)
     behind, at, count = (0, 0), 0, 0
@@ -283,7 +306,7 @@ def _cut(text: str, is_head: bool, shared: int) -> _Between:
         if what is None:
             continue
         step = _then(behind, _step(text, at, match.start()))
-        modifiers = shared if what in (_METHOD, _FUNCTION) else 0
+        modifiers = shared if what in (_METHOD, _FUNCTION) else _of_word(match[0], what, meaning.axes)
         word = f"{match.end() - match.start()},{what},{modifiers}"
         if count:
             rest.append(f"{step[0]},{step[1]},{word}")
@@ -295,10 +318,16 @@ def _cut(text: str, is_head: bool, shared: int) -> _Between:
     found = _Between(ahead, first, ",".join(rest), inside, behind, count)
     if not count:
         found = _Between((0, 0), "", "", (0, 0), behind, 0)
-    if len(_known) >= MOST_TEXTS:
-        _known.clear()
-    _known[text, is_head, shared] = found
+    if len(meaning.known) >= MOST_TEXTS:
+        meaning.known.clear()
+    meaning.known[text, is_head, shared] = found
     return found
+
+
+def _of_word(word: str, what: int, axes: Sequence[str]) -> int:
+    """The hue of a word that names an axis: `@tp`, `"tp"`, or `tp` in a mesh or behind `sum`."""
+    name = word.strip('@"') if axes and what in (_DIM, _STRING, _PROPERTY) else ""
+    return _axis(axes.index(name)) if name in axes else 0
 
 
 def _step(text: str, start: int, end: int) -> Step:
@@ -369,7 +398,8 @@ def _word_by_word(
             found = _kind(plain, text, statement is None) if plain is not None else None
             if found is None:
                 continue
-            words.append((start, len(word), f"{found},{shared if found in (_METHOD, _FUNCTION) else 0}"))
+            modifiers = shared if found in (_METHOD, _FUNCTION) else _of_word(word, found, meaning.axes)
+            words.append((start, len(word), f"{found},{modifiers}"))
     texts: list[str] = []
     ahead = last = (0, 0)
     at = 0

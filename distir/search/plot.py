@@ -5,6 +5,7 @@ Still (PNG, SVG, PDF) through matplotlib, interactive (HTML) through plotly, bot
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from importlib import import_module
@@ -91,6 +92,10 @@ def _still(rows: Sequence[Row], front: Sequence[Row], title: str, capacity: int 
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.autoscale_view()
+    for row in _named(front):
+        (x,), (y,) = _points([row])
+        place = {"xytext": (-4, 4), "textcoords": "offset points", "ha": "right", "fontsize": 6}
+        axes.annotate(visible(str(row.plan)), (x, y), **place)
     for axis in (axes.xaxis, axes.yaxis):
         _mark(axis)
     axes.set_xlabel("peak memory of a device (GB)")
@@ -134,6 +139,10 @@ def _write_interactive(rows: Sequence[Row], front: Sequence[Row], path: str, tit
     figure.add_scatter(
         x=x, y=y, mode="lines", name="Pareto front", line={"color": "#666", "width": 1}, hoverinfo="skip"
     )
+    named = _named(front)
+    x, y = _points(named)
+    texts = [_escaped(str(row.plan)) for row in named]
+    figure.add_scatter(x=x, y=y, mode="text", text=texts, textposition="top left", showlegend=False, hoverinfo="skip")
     if capacity is not None:
         figure.add_vline(x=capacity / GB, line_dash="dash", line_color="#b00020", annotation_text="memory of a device")
     figure.update_xaxes(type="log", title="peak memory of a device (GB)")
@@ -144,6 +153,24 @@ def _write_interactive(rows: Sequence[Row], front: Sequence[Row], path: str, tit
 
 def _points(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
     return [(row.peak_memory_bytes or 0) / GB for row in rows], [row.throughput or 0.0 for row in rows]
+
+
+APART = 0.05
+"""Names of points are at least this far apart, as a part of the range of their throughputs."""
+
+
+def _named(front: Sequence[Row]) -> list[Row]:
+    """The rows of the front whose plans the picture names: from the highest throughput on, as names have room."""
+    falling = sorted(front, key=lambda row: -(row.throughput or 0.0))
+    heights = [math.log(max(row.throughput or 0.0, 1e-12)) for row in falling]
+    apart = APART * max((heights[0] - heights[-1], 1e-9)) if heights else 0.0
+    found: list[Row] = []
+    last = math.inf
+    for row, height in zip(falling, heights, strict=True):
+        if last - height >= apart:
+            found.append(row)
+            last = height
+    return found
 
 
 def _described(row: Row) -> str:

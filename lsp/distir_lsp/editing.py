@@ -30,7 +30,7 @@ KINDS = {
     CompletionKind.TEMPLATE: types.CompletionItemKind.Snippet,
 }
 
-TRIGGERS = ["%", "@", "[", "(", ":"]
+TRIGGERS = ["%", "@", "[", "(", ":", '"']
 """After these completion opens. Not after `=`: who types on begins a list that the next letter would only close."""
 
 SNIPPET = 2

@@ -45,7 +45,11 @@ def register(server: DistirServer) -> None:
     def resolve(lens: types.CodeLens) -> types.CodeLens:  # pyright: ignore[reportUnusedFunction]
         lens.command = types.Command("…", "")
         match cast("Any", lens.data):
-            case [str(uri), str(function), ("cost" | "calls" | "timeline" | "compare" | "hardware" | "advice") as kind]:
+            case [
+                str(uri),
+                str(function),
+                ("mesh" | "cost" | "calls" | "timeline" | "compare" | "hardware" | "advice") as kind,
+            ]:
                 view = view_of(server, uri)
                 if view is not None:
                     said = ide.lens_text(view, function, kind, _why_not(server, uri), server.documents[uri].advice())

@@ -42,7 +42,7 @@ def register(server: DistirServer) -> None:
         view = view_of(server, uri)
         if view is None:
             return None
-        positions, wanted = server.positions(uri), server.settings(uri).hints
+        positions, settings = server.positions(uri), server.settings(uri)
         texts: list[str] = []
         first, last = params.range.start.line, params.range.end.line
         for line in range(first, last + 1, LINES_AT_ONCE):
@@ -52,7 +52,7 @@ def register(server: DistirServer) -> None:
                 break
             stop = min(line + LINES_AT_ONCE - 1, last, len(positions.starts) - 1)
             span = Span(positions.starts[line], positions.line_end(stop))
-            for hint in ide.hints(view, span, wanted):
+            for hint in ide.hints(view, span, settings.hints, settings.placements):
                 texts.append(_written(hint, uri, view, *positions.place(hint.offset)))
         return server.raw(f"[{','.join(texts)}]")
 

@@ -104,12 +104,19 @@ async def _diff_times(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
 
 async def _go_to(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
     from distir.ide.call_choice import numbers_on
-    from distir.ide.going import GOALS, goal
+    from distir.ide.going import GOALS, PLACEMENT_GOALS, goal, placement_goal
 
     uri = _uri(server, asked)
     kind = asked.get("to")
+    if kind in PLACEMENT_GOALS:
+        view = view_of(server, uri)
+        assert view is not None
+        there = placement_goal(view, server.positions(uri).offset(_position(asked)), kind)
+        if there is None:
+            raise RequestRefused("there is no further one")
+        return _about(server, uri, view.document, there)
     if kind not in GOALS:
-        raise RequestRefused(f"expected one of {', '.join(GOALS)} as `to`, found `{_shown(kind)}`")
+        raise RequestRefused(f"expected one of {', '.join(GOALS + PLACEMENT_GOALS)} as `to`, found `{_shown(kind)}`")
     shown = await _simulated(server, uri)
     if shown.stale:
         raise RequestRefused("the text has changed since it was simulated")
@@ -149,6 +156,16 @@ async def _rank_program(server: DistirServer, asked: Mapping[str, Any]) -> Answe
     if isinstance(shown_as := asked.get("shownAs"), str):
         following.follow(server, shown_as, following.Followed(uri, rank))
     return _about(server, uri, document, found)
+
+
+def _placements(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    from distir.ide.placements import marks
+
+    uri = _uri(server, asked)
+    view = view_of(server, uri)
+    if view is None or server.settings(uri).placements == "off":
+        return _about(server, uri, _document(server, uri), {"resharding": (), "pending": ()})
+    return _about(server, uri, view.document, marks(view))
 
 
 def _status(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
@@ -258,6 +275,7 @@ REQUESTS: Mapping[str, Handler] = {
     "trace": _trace,
     "compare": _compare,
     "rankProgram": _rank_program,
+    "placements": _placements,
     "status": _status,
     "follow": _follow,
     "calls": _calls,

@@ -430,7 +430,7 @@ class DistirServer(LanguageServer):
                 lambda pause: found.prover.prove(document, sequential, calls_shown(document), pause)
             )
         self.findings_changed(found)
-        if found.settings.hints.placements:
+        if found.settings.hints.sequential:
             self._refresh(uri)
 
     def _refresh(self, uri: str) -> None:

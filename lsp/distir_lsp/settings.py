@@ -21,6 +21,7 @@ from distir.diagnostics import Diagnostic, Report, Source, Span
 from distir.diagnostics.codes.settings import SETTING_VALUE
 from distir.files.reading import PROFILE, read_text
 from distir.ide.document import Setup
+from distir.ide.placements import SHOWN, Shown
 from distir.ide.proofs import SequentialFile, UnusableSequential, sequential
 from distir.simulate.setup import SetupError, constants, limits
 
@@ -48,6 +49,8 @@ class Client:
     hints: Mapping[str, bool | int] = field(default_factory=dict[str, "bool | int"])
     advice: str = "lens"
     """One of `ADVICE`."""
+    placements: Shown = "changes"
+    """Of which values on a mesh hints say where their parts are."""
     simulated_at_most: int = SIMULATED_AT_MOST
     read_at_most: int = READ_AT_MOST
     trouble: tuple[str, ...] = ()
@@ -64,6 +67,7 @@ class Settings:
     sequential: SequentialFile | None = None
     """The program that this one is proved against."""
     advice: str = "lens"
+    placements: Shown = "changes"
     simulated_at_most: int = SIMULATED_AT_MOST
     read_at_most: int = READ_AT_MOST
     reports: tuple[Report, ...] = ()
@@ -86,6 +90,7 @@ def client(given: Any) -> Client:
         budget=Budget(_text(budget, "max_latency", trouble), _text(budget, "max_memory", trouble)),
         hints=_hints(_table(table.get("hints")), trouble),
         advice=_word(table, "advice", ADVICE, trouble) or "lens",
+        placements=_placements(table, trouble),
         simulated_at_most=_count(simulation, "limit", SIMULATED_AT_MOST, trouble),
         read_at_most=_count(table, "readLimit", READ_AT_MOST, trouble),
         trouble=tuple(trouble),
@@ -128,6 +133,7 @@ def settings_for(path: str, given: Client | None = None) -> Settings:
         hints=replace(found.hints, **given.hints),
         sequential=_sequential(path, found, reports),
         advice=given.advice,
+        placements=given.placements,
         simulated_at_most=given.simulated_at_most,
         read_at_most=given.read_at_most,
         reports=tuple(reports),
@@ -272,6 +278,11 @@ def _word(table: Mapping[str, Any], name: str, words: tuple[str, ...], trouble: 
         return value
     trouble.append(f"`distir` settings: expected one of {', '.join(words)} as `{name}`, found `{value}`")
     return None
+
+
+def _placements(table: Mapping[str, Any], trouble: list[str]) -> Shown:
+    word = _word(table, "placements", SHOWN, trouble)
+    return SHOWN[SHOWN.index(word)] if word in SHOWN else SHOWN[0]
 
 
 def _count(table: Mapping[str, Any], name: str, default: int, trouble: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,8 @@ def test_pictures(distir, model, tmp_path, suffix):
     data = path.read_bytes()
     start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".html": b"<!doctype html>"}[suffix]
     assert data.startswith(start)
+    if suffix == ".svg":
+        assert re.search(rb">\d/\d/\d/\d</text>", data)  # points of the front have names
     if suffix == ".html":
         assert b"D\\u002fT" in data  # as plotly writes `D/T`
         assert b"<script src=" not in data  # nothing is fetched

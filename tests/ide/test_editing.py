@@ -85,6 +85,8 @@ def test_every_value_is_offered_and_those_that_fit_come_first(line, fitting):
         ("%y: Tensor[Float32, (2, 3), <|>", ["1", "2", "3", "host"]),
         ("<|>", ["return", "send", "allreduce", "split"]),
         ('%y = Einsum[equation = "<|>', []),
+        ('%y = Split[axis = "<|>"](%x)', []),
+        ('%y = Cast[to = Float32](%x, "<|>"', []),
         ("// %<|>", []),
         ("%y = @<|>", ["@dense"]),
     ],

@@ -99,7 +99,7 @@ def test_hover_and_hints_say_it():
     at = shards.index("%y_1 = ")
     assert "of the sequential program: a partial sum of `%y` over devices 1, 2" in hover(view, at + 1).markdown
     line = Span(at, at)
-    wanted = Hints(types=False, values=False, times=False, waits=False, placements=True, length=0)
+    wanted = Hints(types=False, values=False, times=False, waits=False, sequential=True, length=0)
     (hint,) = hints(view, line, wanted)
     assert hint.label == "≡ a partial sum of %y over devices 1, 2 (0–2 of 6 addends)"
     assert "of the sequential program" in tooltip(view, "main", hint.kind, hint.index, hint.part, hint.count)

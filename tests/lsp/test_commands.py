@@ -69,6 +69,7 @@ def test_a_program_that_is_too_large_for_a_machine_is_simulated_on_one_that_is_l
     session.change(uri, PROGRAM.replace("return %b", "%c = Send[device = 60](%b)\n  return %c"))
     (found,) = session.diagnostics(uri, lambda found: [d["code"] for d in found] == ["DIR504"])
     assert found["message"].endswith("help: `dgx-a100x8` is large enough: 8 nodes, 64 devices")
+    assert session.ask("distir/status", {"textDocument": {"uri": uri}})["enough"] == "dgx-a100x8"
     context = {"diagnostics": [found], "only": ["quickfix"]}
     asked = {"textDocument": {"uri": uri}, "range": found["range"], "context": context}
     (action,) = session.ask("textDocument/codeAction", asked)

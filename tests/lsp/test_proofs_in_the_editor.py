@@ -90,7 +90,7 @@ def test_hints_of_placements_where_they_are_wanted(folder):
     uri = (folder / "shards.dir").as_uri()
     whole = {"start": {"line": 0, "character": 0}, "end": {"line": 60, "character": 0}}
     for wanted in (False, True):
-        with Session(options={"hints": {"placements": wanted}}) as session:
+        with Session(options={"hints": {"sequential": wanted}}) as session:
             session.open(uri, SHARDS)
             said(session, uri, SHARDS, "%y_1 =")
             hints = session.ask("textDocument/inlayHint", {"textDocument": {"uri": uri}, "range": whole})

@@ -42,6 +42,35 @@ def test_times_of_lines_and_the_way_from_op_to_op(tmp_path):
         assert "cannot be simulated" in broken["error"]
 
 
+MESH = (Path(__file__).parents[2] / "examples" / "mlp_mesh.dir").read_text()
+
+
+def test_placements_are_shown_and_marked_as_the_setting_says(tmp_path):
+    uri = (tmp_path / "mesh.dir").as_uri()
+    about = {"textDocument": {"uri": uri}}
+    lines = MESH.split("\n")
+    for shown, pending in (("changes", "f32[512@dp,256] Σtp"), ("off", "f32[512,256]")):
+        with Session(options={"placements": shown}) as session:
+            session.open(uri, MESH)
+            session.until(uri, lambda status: status["state"] == "simulated")
+            (line,) = (number for number, text in enumerate(lines) if "%p = MatMul" in text)
+            there = {"start": {"line": line, "character": 0}, "end": {"line": line, "character": 0}}
+            labels = [hint["label"] for hint in session.ask("textDocument/inlayHint", {**about, "range": there})]
+            assert labels[0] == f": {pending}"
+            marks = session.ask("distir/placements", about)
+            marked = [lines[place["start"]["line"]] for place in marks["resharding"]]
+            assert [("AllReduce" in text) for text in marked] == ([True] * 4 if shown == "changes" else [])
+            assert len(marks["pending"]) == (8 if shown == "changes" else 0)
+            start = {"line": line, "character": 0}
+            found = session.ask("distir/goTo", {**about, "position": start, "to": "nextResharding"})
+            assert found["range"]["start"]["line"] == line + 1
+            assert found["duration_s"] > 0
+            end = {"line": len(lines), "character": 0}
+            assert (
+                "no further" in session.ask("distir/goTo", {**about, "position": end, "to": "nextResharding"})["error"]
+            )
+
+
 def test_lines_in_hovers_are_links_into_the_document(tmp_path):
     uri = (tmp_path / "mlp größer.dir").as_uri()
     with Session() as session:

@@ -113,6 +113,26 @@ inWindow("lines have bars by their share of the time; the status bar says whethe
   await eventually("the time of the new line", async () => (await style("::after", "content")).some((text) => /new [\d.]+[mu]s/.test(text)));
 });
 
+inWindow("a program on a mesh: placements where they change, pending sums underlined, hues by axis, glyphs at collectives", "mesh.dir", async (window) => {
+  const AXES = [0, 2]; // which of the palette's colours the first two axes have
+  await window.lens(/^dp=4 · tp=2$/);
+  await window.line("%p: f32[512@dp,256] Σtp = MatMul(%a, %w2) +");
+  await window.line("%a: f32[512,1024] = Relu(%h) +");
+  await window.line("%loss: f32[1,1] whole = AllReduce");
+  const underlined = () => window.page.$$eval(".view-line span span", (spans) => spans.filter((span) => getComputedStyle(span).textDecorationStyle === "dotted").map((span) => span.textContent));
+  await eventually("pending names", async () => [...new Set(await underlined())].sort().join() === "%dw1_own,%dw2_own,%loss_own,%p");
+  await eventually("a glyph at each collective", async () => (await window.page.locator(".glyph-margin-widgets .cgmr").count()) === 4);
+  for (const [theme, colours] of [["Light Modern", palette.light], ["Dark High Contrast", palette.highContrastDark], ["Dark Modern", palette.dark]]) {
+    await window.command("Preferences: Color Theme");
+    await window.pick(theme, { typed: true });
+    await coloured(window, "%target", colours[AXES[0]]);
+    await coloured(window, "%dw1", colours[AXES[1]]);
+    if (process.env.DISTIR_SHOTS) await window.page.screenshot({ path: join(process.env.DISTIR_SHOTS, `${theme}.png`) });
+  }
+  await until("the theme in the settings", () => readFileSync(join(bench.data, "User/settings.json"), "utf8").includes('"Default Dark Modern"'));
+  await window.hover("%p", "ended by AllReduce, line 12");
+});
+
 inWindow("text and timeline have the same colours in themes whose names say neither Dark nor Light", "mlp.dir", async (window) => {
   await window.lens(/· peak /);
   await window.command("DistIR: Open Timeline to the Side");
@@ -493,9 +513,13 @@ inWindow("a preview and a rank are looked at for the machine that was picked", "
 inWindow("a search runs in the background; a configuration opens as a program", "sequential.dir", async (window) => {
   await window.lens(/· peak /);
   await window.command("DistIR: Search Configurations");
-  await window.pick("Devices");
+  await window.row("Search on").waitFor();
+  const labels = await window.page.$$eval(".quick-input-list .monaco-list-row .label-name", (found) => found.map((each) => each.textContent));
+  assert.deepEqual(labels.slice(1, 4), ["data", "tensor", "pipeline"].map((kind) => `Degrees of ${kind} parallelism`));
+  await window.page.locator(".quick-input-list-separator", { hasText: "Degrees" }).first().waitFor();
+  await window.pick("Devices", { typed: true });
   await window.enter("4", ": Devices");
-  await window.row("Devices").waitFor(); // the form is back
+  await window.row("Degrees of data").waitFor(); // the form is back
   await window.pick("Microbatches", { typed: true });
   await window.enter("4", ": Microbatches");
   const told = window.message(/Searching configurations of sequential\.dir/); // with its counts for moments only
@@ -504,6 +528,7 @@ inWindow("a search runs in the background; a configuration opens as a program", 
   await window.webview("tbody tr").first().waitFor();
   assert.equal(await window.webview("tbody tr").count(), 6);
   assert.ok((await window.webview("circle").count()) > 3);
+  assert.match(await window.webview("svg text.name").first().textContent(), /^\d\/\d\/\d\/\d/);
   await window.webview("tbody button", { hasText: "4/1/1" }).first().click();
   await window.message("dtp=4,1,1");
 });

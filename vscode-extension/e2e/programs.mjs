@@ -86,6 +86,7 @@ export function programs() {
     "mlp.dir": example("mlp_pipeline.dir"),
     "sequential.dir": example("mlp_sequential.dir"),
     "swapped.dir": example("mlp_pipeline_swapped.dir"),
+    "mesh.dir": example("mlp_mesh.dir"),
     "broken.dir": BROKEN,
     [HOSTILE_FILE]: HOSTILE,
     "notes.md": NOTES,

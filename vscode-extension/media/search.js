@@ -45,6 +45,7 @@
       const steps = front.map((row, i) => `${i ? `H${x(row.peak_memory_bytes)}V` : `M${x(row.peak_memory_bytes)} `}${y(row.throughput)}`);
       svg.append(drawn("path", { class: "front", d: steps.join("") }));
     }
+    nameFront(svg, front, x, y);
     for (const row of rows) {
       const kind = !row.fits ? "over" : front.includes(row) ? "" : "behind";
       const point = drawn("circle", { class: `point ${kind}`, cx: x(row.peak_memory_bytes), cy: y(row.throughput), r: 5, "data-row": row.id });
@@ -53,6 +54,21 @@
       svg.append(point);
     }
     return svg;
+  }
+
+  /** The plans of the front beside their points, those of most throughput first, as far as there is room. */
+  function nameFront(svg, front, x, y) {
+    const taken = [];
+    for (const row of [...front].reverse()) {
+      const text = plan(row);
+      const [wide, high] = [7 * text.length, 14];
+      const right = x(row.peak_memory_bytes) - 8;
+      const below = y(row.throughput) - 4;
+      const isFree = taken.every(([left, top, end, bottom]) => right < left || right - wide > end || below < top || below - high > bottom);
+      if (right - wide < SIZE.left || !isFree) continue;
+      taken.push([right - wide, below - high, right, below]);
+      svg.append(drawn("text", { class: "name", x: right, y: below, "text-anchor": "end" }, text));
+    }
   }
 
   /** Three to seven round numbers up to the greatest value. */

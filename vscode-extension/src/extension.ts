@@ -17,6 +17,7 @@ import { Server, type Source } from "./server/server";
 import { LanguageStatus } from "./status";
 import { DiffTimesView } from "./views/diff-times";
 import { LineTimesView } from "./views/line-times";
+import { PlacementsView } from "./views/placements";
 import { RANK, RankView } from "./views/rank";
 import { Timelines } from "./views/timeline";
 
@@ -57,6 +58,7 @@ export function compose(extension: vscode.ExtensionContext, host: Host): Api {
   const ranks = new RankView(context);
   const lines = new LineTimesView(made);
   const diffs = new DiffTimesView(made);
+  const placements = new PlacementsView(made, vscode.Uri.joinPath(extension.extensionUri, "dist", "media"));
   extension.subscriptions.push(
     log,
     made,
@@ -67,6 +69,7 @@ export function compose(extension: vscode.ExtensionContext, host: Host): Api {
     ranks,
     lines,
     diffs,
+    placements,
     new Transforms(context),
     tellOfTrouble(made),
     vscode.workspace.registerTextDocumentContentProvider(PREVIEW, context.previews),
@@ -81,6 +84,7 @@ export function compose(extension: vscode.ExtensionContext, host: Host): Api {
     }),
     status.onDidHear(({ uri, status: heard }) => {
       timelines.refresh(uri, heard);
+      placements.refresh(uri);
       if (heard.state !== "simulated") return;
       ranks.refresh(uri);
       lines.refresh(uri);

@@ -25,6 +25,8 @@ export interface Status {
   /** Whether these figures are of an earlier version; `stale_why` says of which, and why. */
   stale: boolean;
   stale_why: string | null;
+  /** Where the machine is too small, one that is large enough. */
+  enough?: string | null;
 }
 
 /** Columns: an entry for each line that takes time, or is on the critical path. */
@@ -53,11 +55,19 @@ export interface DiffTimes {
   this: LineChanges;
 }
 
+/** What is marked in a program on a mesh: collectives that communicate, names of values that are pending. */
+export interface PlacementMarks {
+  version: number;
+  resharding: Range[];
+  pending: Range[];
+}
+
 export interface Goal {
   range: Range | null;
-  start_s: number;
-  duration_s: number;
-  wait_s: number;
+  /** Null where the op is not simulated, as a collective need not be. */
+  start_s: number | null;
+  duration_s: number | null;
+  wait_s?: number;
 }
 
 export interface Advice {

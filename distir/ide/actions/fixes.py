@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from distir.analysis.repairs import Mistake, castings, mistake_of, sendings
-from distir.cost.larger import ENOUGH
+from distir.cost.larger import named_in
 from distir.diagnostics import Diagnostic, Span
 from distir.diagnostics.codes import lints, placements
 from distir.ide.actions.core import FIX_ALL, QUICK_FIX, Action, LocatedFinding, found_at, lines_of, renamed_in
@@ -33,7 +33,6 @@ from distir.syntax.tokens import NAME
 from distir.transform.dead_code import live
 
 _MEANT = re.compile(r"did you mean `([^`]+)`\?")
-_ENOUGH = re.compile(rf"`([^`]+)` {re.escape(ENOUGH)}")
 _QUOTED = re.compile(r"`([^`]+)`")
 _NO_GO_ON = r"(?![A-Za-z0-9_.\-])"
 
@@ -63,10 +62,9 @@ def larger_machines(simulated: Document, span: Span) -> Iterator[Action]:
     """The machine that the help of a finding says is large enough, on the lines of a piece of the text."""
     lines = lines_of(simulated.text, span)
     for diagnostic in simulated.findings:
-        place, enough = diagnostic.site, _ENOUGH.match(diagnostic.help or "")
+        place, enough = diagnostic.site, named_in(diagnostic.help)
         if enough is not None and isinstance(place, Span) and place.start <= lines.end and lines.start <= place.end:
-            title = f"simulate on `{enough[1]}`"
-            yield Action(title, QUICK_FIX, (), (diagnostic,), preferred=True, hardware=enough[1])
+            yield Action(f"simulate on `{enough}`", QUICK_FIX, (), (diagnostic,), preferred=True, hardware=enough)
 
 
 def remove_unused(document: Document) -> Action | None:

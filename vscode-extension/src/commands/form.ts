@@ -14,6 +14,8 @@ export interface Field {
   value: string;
   readonly choices?: readonly string[];
   readonly check?: (value: string) => string | undefined;
+  /** What it is about: neighbours of one group have a common heading. */
+  readonly group?: string;
   /** The field that must have a value for this one to be asked for. */
   readonly partOf?: string;
 }
@@ -41,8 +43,7 @@ export async function form<T>(
     const items: Item[] = [
       { label: `$(play) ${go(fields)}`, act: "go", alwaysShow: true },
       ...said(wrong),
-      { label: "", kind: vscode.QuickPickItemKind.Separator, act: "nothing" },
-      ...inOrder(fields.filter(isAskedFor)).map((field) => ({ label: field.label, description: field.value, detail: field.detail, act: field })),
+      ...inOrder(fields.filter(isAskedFor)).flatMap((field, i, all) => [...heading(field, all[i - 1]), { label: field.label, description: field.value, detail: field.detail, act: field }]),
     ];
     const picked = await choose(title, items, wrong !== "");
     if (picked === undefined) return undefined;
@@ -59,6 +60,11 @@ export async function form<T>(
     wrong = "";
     picked.act.value = (await valueOf(title, picked.act)) ?? picked.act.value;
   }
+}
+
+/** A heading for the first field, and for the first one of a group. */
+function heading({ group = "" }: Field, before: Field | undefined): Item[] {
+  return before?.group === group || (before !== undefined && group === "") ? [] : [{ label: group, kind: vscode.QuickPickItemKind.Separator, act: "nothing" }];
 }
 
 /** Why something was refused, in as many lines as it takes: one would be cut off. */

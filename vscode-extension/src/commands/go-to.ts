@@ -1,4 +1,4 @@
-// From op to op in the text: along the critical path, or to those that devices wait for.
+// From op to op in the text: along the critical path, to those that devices wait for, or that change a placement.
 
 import * as vscode from "vscode";
 
@@ -6,7 +6,7 @@ import { type Context, aboutProgram } from "../context";
 import { seconds } from "../figures";
 import { type Asked, type Goal, ask } from "../requests";
 
-const GOALS = ["nextCritical", "previousCritical", "nextWait", "previousWait"] as const;
+const GOALS = ["nextCritical", "previousCritical", "nextWait", "previousWait", "nextResharding", "previousResharding"] as const;
 
 export function register(context: Context): vscode.Disposable[] {
   return GOALS.map((to) => vscode.commands.registerCommand(`distir.${to}`, aboutProgram(context, (document, server) => go(document, server, to))));
@@ -20,6 +20,7 @@ async function go(document: vscode.TextDocument, server: Asked, to: (typeof GOAL
   const { start } = found.range;
   const editor = await vscode.window.showTextDocument(document, { selection: new vscode.Range(start.line, start.character, start.line, start.character) });
   editor.revealRange(editor.selection, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
-  const waits = found.wait_s > 0 ? `, after a wait of ${seconds(found.wait_s)}` : "";
+  if (found.start_s === null || found.duration_s === null) return;
+  const waits = found.wait_s ? `, after a wait of ${seconds(found.wait_s)}` : "";
   vscode.window.setStatusBarMessage(`${seconds(found.duration_s)} @${seconds(found.start_s)}${waits}`, 5000);
 }

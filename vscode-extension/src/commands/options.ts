@@ -6,10 +6,23 @@ export interface Option {
   readonly name: string;
   readonly label: string;
   readonly detail: string;
+  readonly group: string;
   value: string;
   readonly choices?: readonly string[];
   readonly check?: (value: string) => string | undefined;
 }
+
+/** The options by what they are about, in the order in which a form lists them: what most searches state comes first. */
+export const GROUPS: readonly (readonly [string, readonly string[]])[] = [
+  ["Degrees", ["dp", "tp", "pp", "cp", "ep", "etp", "fix", "devices", "all-divisors"]],
+  ["Batches", ["global-batch", "batch-size", "microbatches", "micro-batch", "accumulate"]],
+  ["Memory", ["zero", "shard", "checkpoint", "max-memory"]],
+  ["Pipelines", ["schedule", "virtual", "chunks", "sums", "balance"]],
+  ["Kernels and communication", ["overlap", "passes", "fuse", "fp8", "sequence-parallel"]],
+  ["Sequences and experts", ["cp-kind", "cp-experts", "skew"]],
+  ["Program and machine", ["apply", "bind", "sustained"]],
+  ["How to search", ["method", "budget", "steps", "seed", "jobs", "backend"]],
+];
 
 const SEARCHED: ReadonlyMap<string, SearchOption> = new Map(SEARCH_OPTIONS.map((option) => [option.name, option]));
 
@@ -26,12 +39,15 @@ const CHECKS: Partial<Record<SearchOption["kind"], (value: string) => string | u
 
 /** Fields with their defaults; `schedules` are those that there are, `before` has values of an earlier search. */
 export function options(devices: number, schedules: readonly string[], before: Readonly<Record<string, string>> = {}): Option[] {
-  return SEARCH_OPTIONS.map(({ name, label, detail, kind, choices: stated }) => {
+  const grouped = GROUPS.flatMap(([group, names]) => names.map((name) => ({ group, option: SEARCHED.get(name) })));
+  return grouped.flatMap(({ group, option }) => {
+    if (option === undefined) return [];
+    const { name, label, detail, kind, choices: stated } = option;
     const choices = kind === "choice" ? [USUAL, ...stated] : CHOICES[kind];
     const usual = name === "devices" ? String(devices) : (choices?.[0] ?? "");
     const check = name === "devices" ? matches(/^[1-9]\d*$/, "a number from 1") : CHECKS[kind];
     const more = name === "schedule" ? ` There are ${schedules.join(", ")}.` : "";
-    return { name, label, detail: `${detail}${more}`, value: before[name] ?? usual, ...(choices && { choices }), ...(check && { check }) };
+    return [{ name, label, group, detail: `${detail}${more}`, value: before[name] ?? usual, ...(choices && { choices }), ...(check && { check }) }];
   });
 }
 

@@ -18,6 +18,7 @@ interface Shown {
 type FromView =
   | { type: "ready" | "closeComparison" }
   | { type: "error"; message: string }
+  | { type: "simulateOn"; machine: string }
   | { type: "reveal"; uri: string; range: Range | null; path: { function: string; statement: number }[]; focus: boolean };
 
 /** One panel for each program whose timeline is open. */
@@ -39,7 +40,7 @@ export class Timelines implements vscode.Disposable {
   refresh(uri: vscode.Uri, status: Status): void {
     // On demand or impossible, this version is not shown soon, for the reason given.
     const state = status.state === "on_demand" ? "failed" : status.state;
-    if (state !== "simulated") this.say(uri, { type: "state", state, why: status.why });
+    if (state !== "simulated") this.say(uri, { type: "state", state, why: status.why, enough: status.enough });
     else for (const each of this.shown.values()) if (shows(each, uri)) void this.send(each);
   }
 
@@ -93,6 +94,9 @@ export class Timelines implements vscode.Disposable {
       case "reveal":
         void this.reveal(message);
         break;
+      case "simulateOn":
+        void vscode.commands.executeCommand("distir.pickHardware", from.document.uri, message.machine);
+        break;
       case "error":
         this.context.log.error(`the timeline: ${message.message}`);
         break;
@@ -121,6 +125,8 @@ export class Timelines implements vscode.Disposable {
       const [own, other] = [await whole(server, to.document), to.other && (await whole(server, to.other))];
       const comparison = to.other && (await ask(server, "compare", to.document.uri.toString(), { other: { uri: to.other.uri.toString() } }));
       await to.panel.webview.postMessage({ type: "show", ...own, ...(other ? { other, comparison } : {}) });
+      const { state, enough } = await ask<Status>(server, "status", to.document.uri.toString());
+      if (state === "simulated" && enough) await to.panel.webview.postMessage({ type: "state", state, enough });
     } catch (error) {
       await to.panel.webview.postMessage({ type: "state", state: "failed", why: error instanceof Error ? error.message : String(error) });
     }

@@ -158,9 +158,9 @@ const tests: Record<string, () => Promise<void>> = {
     const text = hovers.flatMap((hover) => hover.contents.map((each) => (typeof each === "string" ? each : each.value))).join();
     assert.match(text, /a partial sum of `%y` over devices 1, 2/);
     assert.ok(!(await hints(document)).some((hint) => hint.startsWith("≡")));
-    await set("hints.placements", true);
+    await set("hints.sequential", true);
     await until("placements", async () => (await hints(document)).some((hint) => hint.startsWith("≡ a partial sum of %y")));
-    await set("hints.placements", undefined);
+    await set("hints.sequential", undefined);
     const actions = await vscode.commands.executeCommand<vscode.CodeAction[]>("vscode.executeCodeActionProvider", document.uri, found.range, "quickfix");
     const fix = actions.find(({ title }) => title === "all-reduce `%y_1`, `%y_2`");
     assert.ok(fix?.edit, actions.map(({ title }) => title).join());
@@ -258,6 +258,29 @@ const tests: Record<string, () => Promise<void>> = {
     const asked = statusesAsked(1000, "lineTimes");
     await set("lineTimes", undefined);
     assert.ok((await asked) > 0);
+  },
+
+  async "placements are hints where they change, all or none; the cursor goes from collective to collective"() {
+    const document = await open("mesh.dir");
+    await simulated(document);
+    const shows = (wanted: string, count: number) => async (): Promise<boolean> => (await hints(document)).filter((hint) => hint === wanted).length === count;
+    await until("the pending sum", shows(": f32[512@dp,256] Σtp", 1));
+    assert.ok(await shows(": f32[512,1024]", 2)(), (await hints(document)).join());
+    await set("placements", "all");
+    await until("all placements", shows(": f32[512@dp,1024@tp]", 4));
+    await set("placements", "off");
+    await until("no placements", async () => !(await hints(document)).some((hint) => /@[dt]p|Σ/.test(hint)));
+    await set("placements", undefined);
+    const editor = vscode.window.activeTextEditor;
+    assert.ok(editor);
+    editor.selection = new vscode.Selection(0, 0, 0, 0);
+    const line = (): string => document.lineAt(vscode.window.activeTextEditor?.selection.active.line ?? 0).text.trim();
+    await vscode.commands.executeCommand("distir.nextResharding");
+    assert.match(line(), /^%y = AllReduce/);
+    await vscode.commands.executeCommand("distir.nextResharding");
+    assert.match(line(), /^%loss = AllReduce/);
+    await vscode.commands.executeCommand("distir.previousResharding");
+    assert.match(line(), /^%y = AllReduce/);
   },
 
   async "a trace for Perfetto is written where it is asked for, and what is in the way is told"() {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { inWords, options, progressIn, wordsOf as searchWords } from "../../src/commands/options";
+import { SEARCH_OPTIONS } from "../../src/commands/search-options";
 import { fieldsOf, listed, wordsOf } from "../../src/commands/steps";
 import { unmarked, wrapped } from "../../src/figures";
 import type { Step } from "../../src/requests";
@@ -50,6 +51,14 @@ test("a form lists what is chosen first, with its options, then the usual strate
   assert.deepEqual(names(fields).slice(0, 2), ["dp", "pp"]);
   for (const field of fields) if (["grad", "pp"].includes(field.name)) field.value = field.name === "pp" ? "2" : "yes";
   assert.deepEqual(names(fields).slice(0, 6), ["grad", "grad optimizer", "pp", "pp microbatches", "pp schedule", "dp"]);
+});
+
+test("the form of a search has every option in a group, and degrees of data, tensor and pipeline parallelism first", () => {
+  const fields = options(8, []);
+  assert.deepEqual(fields.slice(0, 3).map(({ name }) => name), ["dp", "tp", "pp"]);
+  assert.deepEqual(fields.map(({ name }) => name).sort(), SEARCH_OPTIONS.map(({ name }) => name).sort());
+  const groups = fields.map(({ group }) => group);
+  assert.ok(groups.every((group, i) => group === groups[i - 1] || !groups.slice(0, i).includes(group)), groups.join());
 });
 
 test("a search's words leave out what is empty, and numbers are checked as they are typed", () => {

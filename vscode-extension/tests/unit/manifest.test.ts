@@ -6,6 +6,8 @@ import { test } from "node:test";
 const read = (name: string): string => readFileSync(name, "utf8");
 const manifest = JSON.parse(read("package.json"));
 const palette: Record<string, string[]> = JSON.parse(read("palette.json"));
+/** Which of its colours the axes of a mesh have: orange and blue first, which most eyes tell apart. */
+const AXES = [0, 2, 1, 9, 7, 11, 3, 12];
 const readme = read("README.md").replace(/\s+/g, " ");
 const { contributes } = manifest;
 
@@ -56,6 +58,7 @@ test("devices have the palette's colours, in text and timeline, and each can be 
       assert.equal((themed as Record<string, string>)[`*.device${device}:distir`], colour);
       assert.equal(contributes.colors[device].defaults[key], colour);
     });
+    AXES.forEach((index, axis) => assert.equal((themed as Record<string, string>)[`*.axis${axis}:distir`], palette[name]?.[index]));
     assert.equal(new Set(palette[name]).size, 16);
   }
   for (const colour of palette.any ?? []) for (const ground of ["#ffffff", "#1f1f1f"]) assert.ok(contrast(colour, ground) >= 3);

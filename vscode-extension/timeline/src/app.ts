@@ -45,6 +45,8 @@ export interface App {
   scene(): Scene | null;
   receive(message: ToView): void;
   redraw(): void;
+  /** Take the size of the page, and of the column of names, anew. */
+  resize(): void;
   zoom(factor: number, at?: number): void;
   move(seconds: number, down: number): void;
   fit(): void;
@@ -155,7 +157,11 @@ export function makeApp(root: HTMLElement, host: Host): App {
 
   function receive(message: ToView): void {
     if (message.type === "show") show(message);
-    else if (message.type === "state") describeState(shell, scene !== null, message.state, message.why ?? null);
+    else if (message.type === "state") {
+      const { state, why = null, enough } = message;
+      const machine = enough ?? null;
+      describeState(shell, scene !== null, state, why, machine === null ? null : [machine, () => host.post({ type: "simulateOn", machine })]);
+    }
     else if (message.type === "cursor") putCursor(message.uri, message.position);
   }
 
@@ -549,7 +555,7 @@ export function makeApp(root: HTMLElement, host: Host): App {
   readTheme();
   tellSelection(false);
   return {
-    shell, viewport, scene: () => scene, receive, redraw, zoom, move, fit, zoomToSelection, select, open, along, across,
+    shell, viewport, scene: () => scene, receive, redraw, resize, zoom, move, fit, zoomToSelection, select, open, along, across,
     next, toggleCritical, toggleTable, toggleHosts, toggleTotals, toggleKeys, toggleEqual, toggleDevice, colour, selectRange,
     selectSlice, rangeOfSelection, find,
   };

@@ -1,6 +1,6 @@
 // What is selected, and how things stand, as text in the page: for eyes, and for screen readers.
 
-import { element } from "./dom";
+import { button, element } from "./dom";
 import type { State } from "./protocol";
 import { modelOf, type Scene } from "./scene";
 import type { Shell } from "./shell";
@@ -32,8 +32,11 @@ export function describe({ chart, option, details }: Shell, scene: Scene | null)
   return parts.join(", ");
 }
 
-/** Say whether what is shown is of the latest version. */
-export function describeState({ state: line }: Shell, isShown: boolean, state: State, why: string | null): void {
+/**
+ * Say whether what is shown is of the latest version. `larger`: a machine that is large enough, where this one is not, and
+ * what simulates on it.
+ */
+export function describeState({ state: line }: Shell, isShown: boolean, state: State, why: string | null, larger: [string, () => void] | null = null): void {
   const reason = why ?? "this one cannot be simulated";
   const texts = {
     simulated: "",
@@ -41,6 +44,6 @@ export function describeState({ state: line }: Shell, isShown: boolean, state: S
     stale: "of an earlier version",
     failed: isShown ? `of an earlier version: ${reason}` : reason,
   };
-  line.hidden = state === "simulated";
-  line.textContent = texts[state] ?? "";
+  line.hidden = state === "simulated" && larger === null;
+  line.replaceChildren(texts[state] ?? "", ...(larger === null ? [] : [" ", button(`simulate on ${larger[0]}`, "simulate on a machine that is large enough", larger[1])]));
 }

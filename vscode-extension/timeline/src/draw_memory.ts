@@ -69,7 +69,7 @@ export function drawMemory(pen: Pen, scene: Scene, { device, stripTop, strip: hi
   pen.strokeRect(-1, top + 0.5, viewport.width + 2, high - 1);
   const most = Math.max(...[own, other].map((curve) => curve?.peak_bytes ?? 0));
   const capacity = Math.max(...[own, other].map((curve) => curve?.capacity_bytes ?? 0));
-  const full = topOf(most, capacity);
+  const full = topOf(most, capacity, Math.max(...[own, other].map((curve) => (curve === null ? 0 : usualOf(curve)))));
   if (own !== null) {
     const area = areas.get(high) ?? new Strip(high);
     areas.set(high, area);
@@ -113,6 +113,23 @@ export function drawMemory(pen: Pen, scene: Scene, { device, stripTop, strip: hi
     pen.stroke();
   }
   if (high >= 30 && full > 1) drawScale(pen, scene, top, high, full);
+  for (const curve of [own, other]) if (curve !== null && curve.peak_bytes > full) drawSpike(pen, scene, curve, top);
+}
+
+/** A peak that is beyond the strip, and how high it is. */
+function drawSpike(pen: Pen, { viewport, theme }: Scene, curve: Curve, top: number): void {
+  const at = viewport.x(curve.peak_s);
+  if (at < 0 || at > viewport.width) return;
+  const text = `▲ ${bytes(curve.peak_bytes)}`;
+  pen.font = SMALL;
+  const wide = pen.measureText(text).width;
+  pen.strokeStyle = theme.ground;
+  pen.fillStyle = theme.text;
+  pen.lineWidth = 3;
+  const left = Math.max(0, Math.min(at - 4, viewport.width - wide - 80)); // beside the scale
+  pen.strokeText(text, left, top + 8);
+  pen.fillText(text, left, top + 8);
+  pen.lineWidth = 1;
 }
 
 /** Bytes beside lines: what the height means. */
@@ -143,10 +160,32 @@ function drawScale(pen: Pen, { viewport, theme }: Scene, top: number, high: numb
 
 /**
  * What the strip's height represents. The capacity, or the peak where that is more; of programs that need little of
- * the capacity, a quarter more than their peak, since nothing could be seen else. The bar beside it is to scale.
+ * the capacity, a quarter more than their peak, since nothing could be seen else. The bar beside it is to scale. Of a
+ * peak of a moment, twice as high as what is in use otherwise, `usual`, the strip shows the lower part, and says how high
+ * it is.
  */
-export function topOf(peak: number, capacity: number): number {
-  return Math.max(1, peak > capacity / 4 ? Math.max(peak, capacity) : peak * 1.25);
+export function topOf(peak: number, capacity: number, usual = peak): number {
+  const highest = usual > 0 && peak > 2 * usual ? 1.5 * usual : peak;
+  return Math.max(1, peak > capacity / 4 ? Math.max(peak, capacity) : highest * 1.25);
+}
+
+/** Beyond what is usual a curve is for so small a part of the time. */
+const MOMENT = 0.01;
+
+const usual = new WeakMap<Curve, number>();
+
+/** The bytes that are exceeded for a moment only. */
+export function usualOf(curve: Curve): number {
+  const known = usual.get(curve);
+  if (known !== undefined) return known;
+  const { points } = curve;
+  const steps = points.slice(0, -1).map(([start, nbytes], i): [number, number] => [nbytes, points[i + 1][0] - start]);
+  const total = steps.reduce((sum, [, seconds]) => sum + seconds, 0);
+  let above = 0;
+  const level = steps.sort((a, b) => b[0] - a[0]).find(([, seconds]) => (above += seconds) > MOMENT * total);
+  const found = level?.[0] ?? curve.peak_bytes;
+  usual.set(curve, found);
+  return found;
 }
 
 /** The place in a curve of what is in use at a time; -1 before it begins. */
@@ -181,7 +220,7 @@ function trace(
   const factor = width / (to - from);
   const { points } = curve;
   const base = top + high;
-  const height = (nbytes: number): number => base - (nbytes / full) * (high - 2);
+  const height = (nbytes: number): number => base - (Math.min(nbytes, full) / full) * (high - 2);
   let i = pointAt(curve, from);
   const heightOf = (point: number): number => (point >= 0 ? height(points[point][1]) : base);
   let left = -1; // from where it has been

@@ -3,7 +3,7 @@
 import type { App } from "./app";
 import { element } from "./dom";
 import { partsAt } from "./draw_memory";
-import { AXIS, GUTTER, OVERVIEW } from "./layout";
+import { AXIS, GUTTER, OVERVIEW, widen } from "./layout";
 import { type Found, pick } from "./pick";
 import type { Scene } from "./scene";
 import { modelOf } from "./scene";
@@ -12,6 +12,7 @@ import { deviceFacts, duration, facts, memoryAt, named, waiting } from "./words"
 
 const NUDGE = 1 / 8; // of what is seen, by a key
 const STILL = 4; // pixels: a pointer that moved less has clicked
+const EDGE = 4; // how near the edge of the column of names is
 
 /** Make the view answer to wheel, pointers and keys. */
 export function listen(app: App): void {
@@ -64,6 +65,8 @@ interface Held {
   range: { from: number } | null;
   /** The overview is held: what is seen follows. */
   overview: boolean;
+  /** The edge of the column of names is held. */
+  edge: boolean;
 }
 
 function listenToPointers(app: App): void {
@@ -73,14 +76,16 @@ function listenToPointers(app: App): void {
     canvas.setPointerCapture(pointer.pointerId);
     chart.focus({ preventScroll: true });
     const [x, y] = [pointer.offsetX, pointer.offsetY];
-    const overview = y < OVERVIEW && x >= GUTTER;
-    const range = pointer.shiftKey && !overview ? { from: timeAt(app, x) } : null;
-    held.set(pointer.pointerId, { x, y, moved: held.size > 0, range, overview });
+    const edge = isEdge(x);
+    const overview = y < OVERVIEW && x >= GUTTER && !edge;
+    const range = pointer.shiftKey && !overview && !edge ? { from: timeAt(app, x) } : null;
+    held.set(pointer.pointerId, { x, y, moved: held.size > 0, range, overview, edge });
     if (overview) centre(app, x);
   });
   canvas.addEventListener("pointermove", (pointer) => {
     const own = held.get(pointer.pointerId);
     if (own === undefined) {
+      canvas.classList.toggle("edge", isEdge(pointer.offsetX));
       if (held.size === 0) showTip(app, pointer.offsetX, pointer.offsetY);
       return;
     }
@@ -88,6 +93,12 @@ function listenToPointers(app: App): void {
     const dy = pointer.offsetY - own.y;
     if (!own.moved && Math.hypot(dx, dy) < STILL) return;
     const { viewport } = app;
+    if (own.edge) {
+      held.set(pointer.pointerId, { ...own, moved: true });
+      widen(pointer.offsetX);
+      app.resize();
+      return;
+    }
     if (own.overview || own.range !== null) {
       held.set(pointer.pointerId, { ...own, moved: true });
       if (own.overview) centre(app, pointer.offsetX);
@@ -113,7 +124,7 @@ function listenToPointers(app: App): void {
     const own = release(pointer);
     const scene = app.scene();
     if (own?.range != null && own.moved) app.selectRange(scene?.range ?? null); // and now its sums: they take room
-    if (own === undefined || own.moved || scene === null || pointer.button !== 0) return;
+    if (own === undefined || own.moved || own.edge || scene === null || pointer.button !== 0) return;
     const found = pick(scene, pointer.offsetX, pointer.offsetY);
     if (found?.kind === "name") app.toggleDevice(found.row);
     else if (found?.kind === "slice") app.selectSlice(found.row, found.slices, found.slice);
@@ -124,9 +135,17 @@ function listenToPointers(app: App): void {
   });
   canvas.addEventListener("dblclick", (click) => {
     const scene = app.scene();
-    if (scene !== null && pick(scene, click.offsetX, click.offsetY)?.kind === "bar") app.open(true);
+    if (isEdge(click.offsetX)) {
+      widen();
+      app.resize();
+    } else if (scene !== null && pick(scene, click.offsetX, click.offsetY)?.kind === "bar") app.open(true);
   });
   canvas.addEventListener("pointercancel", release);
+}
+
+/** Whether a place, from the left, is at the edge of the column of names, which can be dragged. */
+function isEdge(x: number): boolean {
+  return Math.abs(x - GUTTER) <= EDGE;
 }
 
 /** See the part of the program around a place of the overview. */

@@ -2,7 +2,14 @@
 
 import { laneName, type Model } from "./model";
 
-export const GUTTER = 132;
+const GUTTER_AT_FIRST = 132;
+const GUTTER_WIDTHS = [60, 600] as const;
+/** The width of the column of names. */
+export let GUTTER = GUTTER_AT_FIRST;
+/** Make the column of names so wide, as far as it may be; without a width, as it was at first. */
+export function widen(to = GUTTER_AT_FIRST): void {
+  GUTTER = Math.round(Math.min(Math.max(to, GUTTER_WIDTHS[0]), GUTTER_WIDTHS[1]));
+}
 /** The whole program in small, above the axis. */
 export const OVERVIEW = 30;
 /** The height of what precedes the lanes: the overview, and the times. */

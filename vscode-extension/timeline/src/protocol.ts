@@ -230,7 +230,7 @@ export type State = "simulated" | "stale" | "pending" | "failed";
 
 export type ToView =
   | ShowMessage
-  | { type: "state"; state: State; why?: string | null }
+  | { type: "state"; state: State; why?: string | null; enough?: string | null }
   | { type: "cursor"; uri: string; position: Position };
 
 export type FromView =
@@ -247,4 +247,5 @@ export type FromView =
       focus: boolean;
     }
   | { type: "closeComparison" }
+  | { type: "simulateOn"; machine: string }
   | { type: "error"; message: string };

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { load } from "./load.mjs";
 import { calling, inColumns, random, replicas, schedule, small, streaming, training } from "./samples.mjs";
 
-const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, summary, waiting, topOf, upTo, slicesOf, levelsOf, nameOf, colouring, colouringsOf, bestColouring, Mix, equalDevices, totals, expanded, partsAt, PARTS, HUES, COMMUNICATION, shortened, peakOf } =
+const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, summary, waiting, topOf, usualOf, upTo, slicesOf, levelsOf, nameOf, colouring, colouringsOf, bestColouring, Mix, equalDevices, totals, expanded, partsAt, PARTS, HUES, COMMUNICATION, shortened, peakOf } =
   await load("model", "viewport", "layout", "search", "words", "draw_memory", "slices", "colouring", "equal", "totals", "expand", "theme", "draw_gutter");
 
 test("what is painted of a lane is what runs there, whatever part is seen", () => {
@@ -285,6 +285,17 @@ test("memory is drawn against the capacity, unless nothing could be seen then", 
   assert.equal(topOf(5, 4), 5);
   assert.equal(topOf(4, 400), 5);
   assert.ok(topOf(0, 0) > 0);
+});
+
+test("a peak of a moment does not set the scale of the memory", () => {
+  const curve = (points) => ({ devices: [1], capacity_bytes: 400, peak_bytes: 90, peak_s: 5, points });
+  const spike = curve([[0, 10], [5, 90], [5.01, 12], [10, 12]]);
+  assert.equal(usualOf(spike), 12);
+  assert.equal(topOf(90, 400, usualOf(spike)), 1.5 * 12 * 1.25);
+  assert.equal(topOf(90, 100, usualOf(spike)), 100, "against the capacity it is shown whole");
+  const plateau = curve([[0, 10], [5, 90], [8, 12], [10, 12]]);
+  assert.equal(topOf(90, 400, usualOf(plateau)), 90 * 1.25);
+  assert.equal(usualOf(curve([[0, 90]])), 90);
 });
 
 test("the parts of a memory over time add up to its curve", () => {

@@ -457,6 +457,42 @@ describe("the view in a browser", { skip: missing }, () => {
     await done(view);
   });
 
+  test("where a machine is too small, one that is large enough is a click away", async () => {
+    const view = await opened();
+    const offer = view.page.locator("#state button");
+    assert.equal(await offer.count(), 0);
+    for (const state of ["failed", "simulated"]) {
+      await view.send({ type: "state", state, why: state === "failed" ? "`a` has no device 9" : null, enough: "ax2" });
+      await offer.getByText("simulate on ax2").click();
+    }
+    assert.deepEqual((await view.told("simulateOn")).map(({ machine }) => machine), ["ax2", "ax2"]);
+    await view.send({ type: "state", state: "simulated" });
+    assert.equal(await view.page.locator("#state").isHidden(), true);
+    await done(view);
+  });
+
+  test("the column of names is as wide as its edge is dragged, and as before after a double click", async () => {
+    const view = await opened();
+    const { page } = view;
+    const canvas = page.locator("canvas");
+    const box = await canvas.boundingBox();
+    const wide = 400;
+    await page.mouse.move(box.x + GUTTER, box.y + 120);
+    assert.equal(await canvas.evaluate((found) => getComputedStyle(found).cursor), "col-resize");
+    await page.mouse.down();
+    await page.mouse.move(box.x + wide, box.y + 120, { steps: 4 });
+    await page.mouse.up();
+    await drawn(page);
+    const asked = async () => (await view.told("reveal")).at(-1)?.event;
+    await canvas.click({ position: { x: wide + 0.1 * (1000 - wide), y: LANES + FIRST } }); // where the second bar was
+    assert.equal(await asked(), 0);
+    await canvas.dblclick({ position: { x: wide, y: 120 } });
+    await drawn(page);
+    await canvas.click({ position: at(0.4, FIRST) });
+    assert.equal(await asked(), 1);
+    await done(view);
+  });
+
   test("Shift and a drag sum up a stretch, on the devices that it touches", async () => {
     const view = await opened(training());
     const { page } = view;
