@@ -134,6 +134,22 @@ def test_a_step_takes_the_time_that_it_takes_after_the_steps_of_one_axis(model, 
         assert found == before
 
 
+def peak_of(module):
+    return max(use.peak_memory_bytes for use in simulate(module, "dgx-a100").devices.values())
+
+
+@pytest.mark.parametrize(("model", "strategy"), [("llama", "dp=2 zero=2"), ("gpt2", "dp=2 zero=2")])
+def test_a_weight_is_not_kept_beside_the_new_one_that_is_gathered(model, strategy):
+    axes, _, zero = strategy.partition(" zero=")
+    before = distir.transform(program(model, "step"), *TODAY[axes], f"zero={zero}", "partition=split")
+    found = placed(model, "step", strategy)
+    assert peak_of(expand(found)) <= peak_of(before)
+    donated = [p for p in found.entry().params if "donated" in p.roles]
+    assert donated
+    assert all("param" in p.roles for p in donated)
+    assert not any("donated" in p.roles for p in erase(found).entry().params)
+
+
 def test_new_weights_and_state_are_placed_as_the_old_ones_and_nothing_else_is_pending():
     entry = placed("llama", "step", "dp=2 tp=2 zero=3").entry()
     params = {p.name: p.type for p in entry.params}

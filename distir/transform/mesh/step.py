@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from distir.analysis.updates import ParameterUpdates
-from distir.ir import Module, Places, TensorType
+from distir.ir import Apply, Attributes, Function, Module, Places, TensorType
 from distir.ir.collection import paused_collection
+from distir.ir.dataflow import maker
+from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -54,10 +59,25 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Modu
         placed = plan(analysis, entry, sizes, zero)
         params = {p.name: t for p, t in zip(entry.params, placed.types, strict=True)}
         results: dict[str, Places] = {}
-        for param, k in ParameterUpdates(module).replaced(entry).items():
+        replaced = ParameterUpdates(module).replaced(entry)
+        for param, k in replaced.items():
             new, stated = entry.returned[k], placed.types[param]
             if isinstance(new, str) and isinstance(stated, TensorType):
                 results[new] = stated.places
         wanted = gradients(entry, analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)), params)
         partition = MeshPartition(analysis, tuple(sizes.items()))
-        return partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
+        made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
+        return made.replacing(_with_donations(entry_of(made), replaced))
+
+
+def _with_donations(entry: Function, replaced: Mapping[int, int]) -> Function:
+    """The function with weights `{donated}` whose update is gathered, which is no more written where they are.
+
+    `replaced`: by the number of a parameter, that of the result that replaces it.
+    """
+    params = list(entry.params)
+    for number, result in replaced.items():
+        made = maker(entry, str(entry.returned[result]))
+        if isinstance(made, Apply) and made.op in COLLECTIVES:
+            params[number] = replace(params[number], roles=Attributes({**params[number].roles, "donated": True}))
+    return replace(entry, params=tuple(params))
