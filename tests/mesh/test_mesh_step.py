@@ -16,6 +16,7 @@ from distir.ops.mesh import COLLECTIVES
 from distir.simulate.simulation import simulate
 from distir.syntax import print_module, print_rolled
 from distir.transform import STEPS, StepError
+from distir.transform.entry import without_idle_ends
 from distir.transform.inline import without_calls
 from distir.transform.mesh import erase, expand
 from distir.transform.mesh.partition import MeshPartition
@@ -43,6 +44,7 @@ STEPS_BEFORE = {
     "clipped": ("grad", "optimizer=adam", "clip=1.0"),
     "mixed": ("grad", "optimizer=adam", "precision=mixed"),
     "checkpointed": ("grad", "optimizer=adam", "checkpoint"),
+    "accumulated": ("grad", "optimizer=adam", "accumulate=2"),
     "muon": ("grad", "optimizer=muon"),
     "adafactor": ("grad", "optimizer=adafactor"),
 }
@@ -57,6 +59,7 @@ CASES = [
     ("llama", "step", "dp=2"),
     ("llama", "step", "tp=2"),
     ("llama", "mixed", "dp=2 tp=2 zero=3"),
+    ("llama", "accumulated", "dp=2"),
     ("mpt", "step", "dp=2 tp=2"),
     ("gemma", "step", "dp=2 tp=2"),
 ]
@@ -66,6 +69,8 @@ OTHERWISE = [
     ("llama", "checkpointed", "dp=2 zero=3"),
     ("llama", "muon", "dp=2 tp=2 zero=1"),
     ("llama", "adafactor", "dp=2 tp=2 zero=3"),
+    ("llama", "adafactor", "dp=2 zero=1"),
+    ("llama", "accumulated", "dp=2 tp=2 zero=3"),
     *FURTHER[:1],
 ]
 """What computes the same, and communicates otherwise than the steps of one axis do."""
@@ -107,7 +112,7 @@ def time_of(module):
 def test_without_placements_and_collectives_it_is_the_program(model, kind, strategy):
     found = placed(model, kind, strategy)
     assert any(ops_in(found, *COLLECTIVES)) or (kind, strategy) == ("forward", "dp=2")
-    assert without_calls(erase(found)) == without_calls(program(model, kind))
+    assert without_calls(erase(found)) == without_calls(without_idle_ends(program(model, kind)))
 
 
 @pytest.mark.by_turns
@@ -185,6 +190,23 @@ def test_gradients_are_reduced_to_what_the_update_wants_in_the_type_in_which_the
     mixed = placed("llama", "mixed", "dp=2 tp=2 zero=3")
     types = distir.analysis.check(mixed).states["main"]
     assert {types[s.args[0]].dtype.name for s in ops_in(mixed.entry(), "ReduceScatter")} == {"Float32"}
+
+
+def test_a_gradient_is_reduced_to_the_part_that_averages_of_its_rows_update():
+    found = placed("llama", "adafactor", "dp=2 zero=1")
+    assert [s.results for s in ops_in(found.entry(), "AllReduce")] == [("mean_loss",)]
+    params = {p.name: p.type.places for p in found.entry().params if isinstance(p.type, TensorType)}
+    assert params["lm_head.weight.rows"] == (SplitAlong(0, "dp"),)
+    assert not params["lm_head.weight.columns"]  # they are of all rows
+    scattered = {s.args[0]: s.attrs["dim"] for s in ops_in(found.entry(), "ReduceScatter")}
+    assert scattered["dlm_head.weight"] == 0
+
+
+def test_what_needs_all_parts_of_a_weight_has_them_along_one_dimension():
+    params = {p.name: p.type.places for p in placed("llama", "muon", "dp=2 tp=2 zero=1").entry().params}
+    weight = "model.layers.0.self_attn.q_proj.weight"
+    assert params[weight] == (SplitAlong(1, "tp"),)
+    assert params[f"{weight}.m"] == (SplitAlong(1, "tp"), SplitAlong(1, "dp"))
 
 
 def test_layers_share_a_function_and_are_written_once():

@@ -242,9 +242,9 @@ class _Body:
         """The axes along which operands that are split are gathered, whatever the op's rule says."""
         while True:
             each = [self._typing(statement, vs, ws, axis, axis in whole_along) for axis, _ in self.axes]
-            apart = [axis for (axis, _), typing in zip(self.axes, each, strict=True) if typing.parted]
-            if len(apart) > 1:  # of parts along two axes no device can compute its part
-                whole_along |= {*apart[:-1]}
+            apart = {typing.letter: axis for (axis, _), typing in zip(self.axes, each, strict=True) if typing.parted}
+            if len(apart) > 1:  # of parts of two dimensions no device can compute its part
+                whole_along |= {*[*apart.values()][:-1]}
                 continue
             summed = self._summed_as_wanted(statement, each)
             if summed != statement:

@@ -12,11 +12,11 @@ from distir.ir.dataflow import maker
 from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_of, without_idle_ends
 from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.plans import DATA, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
-from distir.transform.order import DISTRIBUTED, IN_KERNELS, ON_MESH, SPREAD, STATE_ON_HOSTS
+from distir.transform.order import IN_KERNELS, ON_MESH, OVER_SEVERAL, SPREAD, STATE_ON_HOSTS
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
@@ -24,7 +24,7 @@ STAGES = ("0", "1", "2", "3")
 
 @step(
     after=("cse",),
-    before=(DISTRIBUTED, STATE_ON_HOSTS, IN_KERNELS),
+    before=(OVER_SEVERAL, STATE_ON_HOSTS, IN_KERNELS),
     makes=(*SPREAD, ON_MESH),
     choices={"zero": STAGES},
 )
@@ -54,6 +54,7 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Modu
     if zero and DATA not in sizes:
         raise StepError("`zero` partitions over replicas: give `dp`, as in `mesh dp=4 zero=3`")
     with paused_collection():
+        module = without_idle_ends(module)
         module = with_counted_losses(module) if DATA in sizes else module
         analysis, entry = checked(module), entry_of(module)
         placed = plan(analysis, entry, sizes, zero)
