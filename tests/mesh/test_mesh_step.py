@@ -243,8 +243,41 @@ def test_a_weight_in_blocks_is_updated_with_the_blocks_of_a_whole_gradient():
     types = [replace(entry.params[0].type, places=blocks), entry.params[1].type]
     partition = MeshPartition(distir.analysis.check(module), (("tp", 2),))
     made = partition.entry(entry, types, [frozenset()] * 2, {"w_new": blocks}, {}, early=False)
-    assert len([*ops_in(made, "Shard")]) == 2
+    assert 'Shard[axis = "tp", dim = 1, blocks = [8, 8, 4], whole = [2]](%g)' in print_module(made)
+    assert erase(made) == module
+    assert read(print_module(made)).module == made
     assert verify(module, made).equal
+
+
+@pytest.mark.parametrize(("attrs", "code", "message"), [
+    ("blocks = [8, 8, 4], whole = [3]", "DIR306", "`Shard` expected numbers of its 3 blocks in `whole`, found 3"),
+    ("blocks = [8], whole = [0]", "DIR306", "`Shard` splits none of its blocks: all are in `whole`"),
+    ("blocks = [8, 8]", "DIR422", "blocks of 16 in all do not make up dimension 1, which is 20"),
+    ("blocks = [8, 9, 3]", "DIR422", "a block of 9 in dimension 1 does not split over 2 devices (tp = 2)"),
+])  # fmt: skip
+def test_blocks_that_are_not_those_of_a_dimension_are_refused(attrs, code, message):
+    (found,) = read(f"""
+        func @main(%w: Tensor[Float32, (8, 20), 1]) mesh (tp = 2) {{
+          %y = Shard[axis = "tp", dim = 1, {attrs}](%w)
+          return %y
+        }}
+    """).errors
+    assert found.code.number == code
+    assert message in found.message
+
+
+def test_the_remedy_of_a_gradient_that_is_not_in_blocks_names_them():
+    text = """
+        func @main(%w: Tensor[Float32, (8, 20@tp[8, 8, whole 4]), 1] {param}, %g: Tensor[Float32, (8, 20), 1])
+         mesh (tp = 2) {
+          %w_new = SGD(%w, %g)
+          return %w_new
+        }
+    """
+    (found,) = read(text).errors
+    assert found.help == 'insert `Shard[axis = "tp", dim = 1, blocks = [8, 8, 4], whole = [2]]` for `%g`'
+    made = '%p = Shard[axis = "tp", dim = 1, blocks = [8, 8, 4], whole = [2]](%g)'
+    assert not read(text.replace("%w_new = SGD(%w, %g)", f"{made}\n          %w_new = SGD(%w, %p)")).errors
 
 
 def test_a_function_of_sizes_that_it_does_not_know_is_checked_where_it_is_called():
