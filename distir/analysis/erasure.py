@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distir.analysis.placement_states import erased_type
-from distir.ir import NO_ATTRIBUTES, Apply, Call, Function, Module, Param, Statement, Type
+from distir.ir import NO_ATTRIBUTES, Apply, Attributes, Call, Function, Module, Param, Statement, Type
 from distir.ir.rewrite import mapped, with_names, with_operands
+from distir.ir.roles import is_donated, is_held
 from distir.ops.mesh import COLLECTIVES
 
 
 def erased_module(module: Module) -> Module:
     """The sequential program, without the collectives over axes of the mesh. The module must check."""
-    return Module(_of_wholes(_without_collectives(function)) for function in module)
+    return Module(_undonated(_of_wholes(_without_collectives(function))) for function in module)
 
 
 def as_identities(module: Module) -> Module:
@@ -23,6 +24,17 @@ def as_identities(module: Module) -> Module:
     if not module.mesh:
         return module
     return Module(mapped(_of_wholes(function), _identity) for function in module)
+
+
+def _undonated(function: Function) -> Function:
+    """The function without `{donated}` weights and state: without collectives updates are written where these are."""
+    if not any(is_held(p) and is_donated(p) for p in function.params):
+        return function
+    params = (
+        replace(p, roles=Attributes({n: v for n, v in p.roles.items() if n != "donated"})) if is_held(p) else p
+        for p in function.params
+    )
+    return replace(function, params=tuple(params))
 
 
 def _of_wholes(function: Function) -> Function:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from distir.analysis.placement_states import erased, state, tensors
 from distir.diagnostics.codes import placements as codes
-from distir.ir import Apply, Attributes, Part, TensorType, Type
+from distir.ir import Apply, Attributes, Constant, Part, TensorType, Type
 from distir.ir.places import cuts_of, show_axes
 from distir.ops import Reject, Value, type_of
+from distir.ops.mesh import stated_blocks
 from distir.placement.along import GREATEST, PARTIAL, Split, State
 from distir.placement.nearest import Nearest, Reshard, means_of
 from distir.placement.typings import item_along
@@ -73,7 +74,7 @@ def inserted(statement: Apply, change: Reshard, axes: Sequence[str]) -> Apply | 
     arg = statement.args[change.operand]
     if change.means is None or change.item is not None or not isinstance(arg, str):
         return None
-    attrs: dict[str, int | str | tuple[str, ...]] = {"axis": named(axes)}
+    attrs: dict[str, Constant] = {"axis": named(axes)}
     if change.means == "AllReduce max":
         attrs["op"] = "max"
     elif change.means == "AllToAll":
@@ -81,6 +82,7 @@ def inserted(statement: Apply, change: Reshard, axes: Sequence[str]) -> Apply | 
         attrs |= {"split": change.axis or 0, "join": change.now.axis}
     elif change.axis is not None:
         attrs["dim"] = change.axis
+        attrs |= stated_blocks(change.needed.blocks) if isinstance(change.needed, Split) else {}
     return Apply((), MEANS.get(change.means, change.means), (arg,), Attributes(attrs))
 
 

@@ -13,7 +13,7 @@ from distir.ir import HOST, AnyType, Apply, Meshes, Part, PendingAlong, Places, 
 from distir.ir.places import NOUNS, Place, along, cuts_of, places, show_axes
 from distir.ir.types import device_of
 from distir.ops import Reject, Value, bind, item_of, type_of
-from distir.ops.mesh import COLLECTIVES
+from distir.ops.mesh import COLLECTIVES, blocks_of
 from distir.syntax import print_literal
 
 
@@ -79,7 +79,7 @@ def _changed(statement: Apply, x: TensorType, axes: tuple[str, ...]) -> Places:
         _refuse_other_rows(statement, x, axes, taken)
     rest = tuple(place for place in x.places if place.axis not in axes)
     if given is not None:
-        return places((*rest, *(SplitAlong(given, axis) for axis in axes)))
+        return places((*rest, *(SplitAlong(given, axis, blocks_of(attrs)) for axis in axes)))
     return places((*rest, *(PendingAlong(axis, "sum") for axis in axes))) if rule.after == "sum" else rest
 
 

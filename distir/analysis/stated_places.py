@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from distir.diagnostics import Code
+from distir.diagnostics import Code, Diagnostic
 from distir.diagnostics.codes import placements as codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import Dim, Mesh, Meshes, Part, PendingAlong, SplitAlong, TensorType, TupleType, Type, dims
@@ -15,12 +16,35 @@ from distir.ops import Reject
 
 
 @dataclass(frozen=True, slots=True)
+class Uneven:
+    """What does not divide, and by what: a size, and the devices along axes (`tp = 2`)."""
+
+    size: int
+    devices: int
+    over: str
+
+
+@dataclass(frozen=True, slots=True)
 class Complaint:
-    """Why a value cannot be placed so, and what helps."""
+    """Why a value cannot be placed so, and what helps. `uneven`: that a dimension does not divide."""
 
     message: str
     help: str | None = None
     code: Code = codes.BAD_PLACEMENT
+    uneven: Uneven | None = None
+
+
+def together(found: Iterable[tuple[Diagnostic, Uneven]]) -> Iterator[Diagnostic]:
+    """One message for each of the axes by whose devices something does not divide: at the first, for all."""
+    by_axes: dict[str, list[tuple[Diagnostic, Uneven]]] = {}
+    for diagnostic, uneven in found:
+        by_axes.setdefault(uneven.over, []).append((diagnostic, uneven))
+    for (first, uneven), *others in by_axes.values():
+        if others:
+            more = f"nor do {len(others)} other parameters" if others[1:] else "nor does another parameter"
+            size = math.gcd(uneven.size, *(other.size for _, other in others))
+            first = replace(first, message=f"{first.message}; {more}", help=_dividing(size, uneven.devices))
+        yield first
 
 
 def refuse(type: Type, meshes: Meshes, part: Part) -> None:
@@ -81,7 +105,8 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
     for each in (b.size if isinstance(b, Repeated) else b for b in blocks if not isinstance(b, Shared)):
         if isinstance(each, int) and isinstance(devices, int) and each % devices:
             what = f"dimension {dim}, which is {each}," if not blocked else f"a block of {each} in dimension {dim}"
-            return Complaint(f"{what} does not split over {devices} devices ({over})", _dividing(each, devices))
+            message = f"{what} does not split over {devices} devices ({over})"
+            return Complaint(message, _dividing(each, devices), uneven=Uneven(each, devices, over))
     return None
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from distir.analysis.revision_names import FunctionNames, defining, gather, mentioning, revised
 from distir.analysis.size import MOST_OPS, too_many
-from distir.analysis.stated_places import complaint
+from distir.analysis.stated_places import Uneven, complaint, together
 from distir.diagnostics import Diagnostic, Note
 from distir.diagnostics.codes import devices as device_codes
 from distir.diagnostics.codes import lints
@@ -47,7 +47,10 @@ MOST_HINTS = 20
 """For how many undefined names of a function the one that was meant is looked for: each is compared with all others."""
 
 
-Head = tuple[tuple[Param, ...], Meshes, tuple[Diagnostic, ...]]
+Wrong = tuple[tuple[Diagnostic, Uneven | None], ...]
+"""What is wrong with parameters; of those that do not divide, what and by what."""
+
+Head = tuple[tuple[Param, ...], Meshes, Wrong]
 """Parameters, the meshes, and what is wrong with them on it."""
 
 
@@ -79,7 +82,7 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
     found: list[Diagnostic] = []
     for function in module:
         facts = known[function.name]
-        found += heads[function.name][2]
+        found += (diagnostic for diagnostic, uneven in heads[function.name][2] if uneven is None)
         if function.mesh and Meshes(function.mesh, function.stages) != meshes:
             found.append(_other_mesh(function, meshes))
         elif function.stages:
@@ -91,6 +94,8 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
         if facts.streams:
             found += _streams(module, function)
         found += _return(function, facts)
+    wrong = (each for function in module for each in heads[function.name][2])
+    found += together((diagnostic, uneven) for diagnostic, uneven in wrong if uneven is not None)
     return Structure((*found, *_sizes(known, recursive, order)), recursive, order, known, heads)
 
 
@@ -121,10 +126,10 @@ def _same_calls(before: Mapping[str, FunctionNames], now: Mapping[str, FunctionN
     )
 
 
-def _known_head(function: Function, meshes: Meshes, earlier: Head | None) -> tuple[Diagnostic, ...]:
+def _known_head(function: Function, meshes: Meshes, earlier: Head | None) -> Wrong:
     if earlier is not None and earlier[0] is function.params and earlier[1] == meshes:
         return earlier[2]
-    return tuple(_head(function, meshes))
+    return (*((diagnostic, None) for diagnostic in _head(function)), *_misplaced(function, meshes))
 
 
 def _other_mesh(function: Function, meshes: Meshes) -> Diagnostic:
@@ -159,7 +164,16 @@ def _devices_named(function: Function) -> Iterator[int]:
     yield from (device for claim in stated if claim is not None for device in types.devices(claim) if device != HOST)
 
 
-def _head(function: Function, meshes: Meshes) -> Iterator[Diagnostic]:
+def _misplaced(function: Function, meshes: Meshes) -> Iterator[tuple[Diagnostic, Uneven | None]]:
+    """The parameters that cannot be placed on the mesh as their types state."""
+    for index, param in enumerate(function.params):
+        wrong = complaint(param.type, meshes) if _has_sound_sizes(param.type) else None
+        if wrong is not None:
+            site = Site(function.name, None, Part("param_type", index))
+            yield Diagnostic(wrong.code, site, f"`%{param.name}`: {wrong.message}", help=wrong.help), wrong.uneven
+
+
+def _head(function: Function) -> Iterator[Diagnostic]:
     seen: dict[str, int] = {}
     for index, param in enumerate(function.params):
         if param.name in seen:
@@ -169,9 +183,6 @@ def _head(function: Function, meshes: Meshes) -> Iterator[Diagnostic]:
         seen.setdefault(param.name, index)
         if not _has_sound_sizes(param.type):
             yield from _dimensions(function, index)
-        elif (wrong := complaint(param.type, meshes)) is not None:
-            site = Site(function.name, None, Part("param_type", index))
-            yield Diagnostic(wrong.code, site, f"`%{param.name}`: {wrong.message}", help=wrong.help)
         if param.roles:
             yield from _roles(function, index)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from distir.ir.places import PENDING
+from distir.ir.places import PENDING, Blocks, Shared
 from distir.ops.core import Op, op
 from distir.ops.host import Operand
 from distir.ops.numeric import Array
@@ -99,12 +99,16 @@ def AllToAll(x: Array, *, axis: str | tuple[str, ...], split: int, join: int) ->
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
 )
-def Shard(x: Array, *, axis: str | tuple[str, ...], dim: int = 0) -> Array:
+def Shard(
+    x: Array, *, axis: str | tuple[str, ...], dim: int = 0, blocks: tuple[int, ...] = (), whole: tuple[int, ...] = ()
+) -> Array:
     """A value that is whole along an axis of the mesh, of which each device takes its part in dimension `dim`.
 
-    Nothing is communicated.
+    With `blocks`, their sizes, it takes its part of each, as of fused weights, and all of those whose numbers, from 0,
+    are in `whole`. Nothing is communicated.
 
     %y = Shard[axis = "tp", dim = 0](%x: Tensor[Float32, (4, 3), 1])
+    %y = Shard[axis = "tp", dim = 0, blocks = [4, 4, 1], whole = [2]](%x: Tensor[Float32, (9, 3), 1])
     """
     return x
 
@@ -173,6 +177,34 @@ def _(x: Operand, *, axis: str | tuple[str, ...], op: str) -> None:
         from distir.diagnostics.codes import types as codes
 
         raise Reject(codes.BAD_VALUE, f"`AllReduce` expected one of {', '.join(PENDING)} for `op`, found `{op}`", "op")
+
+
+@Shard.checks
+def _(x: Operand, *, axis: str | tuple[str, ...], dim: int, blocks: tuple[int, ...], whole: tuple[int, ...]) -> None:
+    from distir.diagnostics.codes import types as codes
+
+    wrong = next((k for k in whole if not 0 <= k < len(blocks)), None)
+    if wrong is not None:
+        message = f"`Shard` expected numbers of its {len(blocks)} blocks in `whole`, found {wrong}"
+        raise Reject(codes.BAD_VALUE, message, "whole", help="blocks count from 0")
+    if len({*whole}) == len(blocks) > 0:
+        message = "`Shard` splits none of its blocks: all are in `whole`"
+        raise Reject(codes.BAD_VALUE, message, "whole", help="use the value as it is, which is whole")
+
+
+def blocks_of(attrs: Mapping[str, Any]) -> Blocks:
+    """The blocks that attributes of `Shard` state."""
+    whole = attrs.get("whole", ())
+    return tuple(Shared(size) if k in whole else size for k, size in enumerate(attrs.get("blocks", ())))
+
+
+def stated_blocks(blocks: Blocks) -> dict[str, tuple[int, ...]]:
+    """The attributes of `Shard` that state blocks of these sizes, which are numbers."""
+    if not blocks:
+        return {}
+    sizes = (block.size if isinstance(block, Shared) else block for block in blocks)
+    whole = tuple(k for k, block in enumerate(blocks) if isinstance(block, Shared))
+    return {"blocks": tuple(n for n in sizes if isinstance(n, int)), **({"whole": whole} if whole else {})}
 
 
 def _same(family_op: Op) -> None:

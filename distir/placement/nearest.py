@@ -89,7 +89,7 @@ def means_of(now: State, needed: State) -> Means | None:
             return "AllToAll"
         case Split(), _ if needed is WHOLE:
             return "AllGather"
-        case _, Split() if now is WHOLE:
+        case _, Split() if now is WHOLE and not needed.is_repeated:
             return "Slice"
         case _ if now is PARTIAL and needed is WHOLE:
             return "AllReduce"

@@ -23,6 +23,25 @@ def refused(entry: Function, code: Code, message: str, hint: str | None = None) 
     return ProgramError([Diagnostic(code, Site(entry.name, None, Part("name")), message, (), hint)])
 
 
+def ends_of(module: Module) -> tuple[Function, ...]:
+    """The functions `.scatter` and `.gather` of the entry function, as far as they do more than hand everything on.
+
+    On one device they hand on: `accumulate` writes such ones.
+    """
+    found = (module.functions.get(f"{entry_of(module).name}.{role}") for role in ROLES)
+    return tuple(f for f in found if f is not None and not _hands_on(f))
+
+
+def without_idle_ends(module: Module) -> Module:
+    """The module without a `.scatter` and `.gather` that only hand on."""
+    idle = {f"{entry_of(module).name}.{role}" for role in ROLES} - {f.name for f in ends_of(module)}
+    return Module(f for f in module if f.name not in idle) if idle & module.functions.keys() else module
+
+
+def _hands_on(function: Function) -> bool:
+    return len(function.body) == 1 and function.returned == tuple(p.name for p in function.params)
+
+
 def entry_names(module: Module) -> tuple[str, ...]:
     """The functions called from outside the module: the entry, its `.scatter` and its `.gather`."""
     entry = module.entry()

@@ -15,7 +15,7 @@ from distir.ir.places import show_mesh
 from distir.ops.devices import devices_of
 from distir.ops.optimizer import OPTIMIZERS
 from distir.ops.purpose import is_gradient, op_of
-from distir.transform.entry import ROLES
+from distir.transform.entry import ROLES, ends_of
 
 Evidence = tuple[Site, str]
 """Where a program has a property, and how it shows."""
@@ -43,8 +43,14 @@ def _scattered(module: Module, entry: Function) -> Evidence | None:
 
 
 def _distributed(module: Module, entry: Function) -> Evidence | None:
-    if found := _scattered(module, entry):
-        return found
+    return _scattered(module, entry) or _over_devices(module, entry)
+
+
+def _over_several(module: Module, entry: Function) -> Evidence | None:
+    return _scattered(module, entry) if ends_of(module) else _over_devices(module, entry)
+
+
+def _over_devices(module: Module, entry: Function) -> Evidence | None:
     analysis = analysed(module)
     devices = () if analysis.errors else devices_of(analysis.states[entry.name].values())
     if len(devices) > 1:
@@ -96,7 +102,10 @@ SCATTERED = Property("distribute a program", _scattered)
 DISTRIBUTED = Property("distribute a program", _distributed)
 """The program has such functions, or values on several devices."""
 
-SPREAD = (SCATTERED, DISTRIBUTED)
+OVER_SEVERAL = Property("distribute a program", _over_several)
+"""The same of more than one device: what `accumulate` writes is on one."""
+
+SPREAD = (SCATTERED, DISTRIBUTED, OVER_SEVERAL)
 """What steps make of a program that they distribute."""
 
 DIFFERENTIATED = Property("take gradients", _differentiated)

@@ -7,8 +7,10 @@ from distir.analysis.program import read
 from distir.diagnostics import Severity, Span
 from distir.ide.actions.fixes import quick_fixes
 from distir.ide.completion import completions
+from distir.ir import ops_in
 from distir.syntax import print_module
-from distir.transform.mesh import expand
+from distir.transform.mesh import erase, expand
+from distir.transform.verification import verify
 from tests.ide.editing_samples import after, opened
 
 GRADIENT = '%dw = ReduceScatter[axis = ["dp", "cp"], dim = 0](%dw_own)'
@@ -114,3 +116,20 @@ def test_axes_are_completed_in_a_list(written):
 def test_one_axis_may_be_written_as_a_list():
     text = OVER_AXES.replace('axis = "tp"', 'axis = ["tp"]')
     assert not errors(text)
+
+
+@pytest.mark.parametrize("axes", ["(dp, tp)", "(tp, dp)"])
+def test_what_an_update_gathers_of_a_dimension_is_joined_once_over_all_axes_that_split_it(axes):
+    text = f"""
+        func @main(
+          %w: Tensor[Float32, (8@{axes}, 16), 1] {{param}},
+          %dw: Tensor[Float32, (8@{axes}, 16), 1],
+          %m: Tensor[Float32, (8@{axes}, 16), 1] {{state}}
+        ) mesh (dp = 2, tp = 2) {{
+          %w_new, %m_new = Muon(%w, %dw, %m)
+          return %w_new, %m_new
+        }}
+    """
+    module = read(text).module
+    assert len([*ops_in(expand(module), "MPIAllgather")]) == 1
+    assert verify(erase(module), module).equal

@@ -16,6 +16,7 @@ from distir.ops.mesh import COLLECTIVES
 from distir.simulate.simulation import simulate
 from distir.syntax import print_module, print_rolled
 from distir.transform import STEPS, StepError
+from distir.transform.entry import without_idle_ends
 from distir.transform.inline import without_calls
 from distir.transform.mesh import erase, expand
 from distir.transform.mesh.partition import MeshPartition
@@ -43,6 +44,7 @@ STEPS_BEFORE = {
     "clipped": ("grad", "optimizer=adam", "clip=1.0"),
     "mixed": ("grad", "optimizer=adam", "precision=mixed"),
     "checkpointed": ("grad", "optimizer=adam", "checkpoint"),
+    "accumulated": ("grad", "optimizer=adam", "accumulate=2"),
     "muon": ("grad", "optimizer=muon"),
     "adafactor": ("grad", "optimizer=adafactor"),
     "fp8 tensor": ("fp8=tensor", "grad"),
@@ -59,6 +61,7 @@ CASES = [
     ("llama", "step", "dp=2"),
     ("llama", "step", "tp=2"),
     ("llama", "mixed", "dp=2 tp=2 zero=3"),
+    ("llama", "accumulated", "dp=2"),
     ("mpt", "step", "dp=2 tp=2"),
     ("gemma", "step", "dp=2 tp=2"),
 ]
@@ -70,6 +73,8 @@ OTHERWISE = [
     ("llama", "adafactor", "dp=2 tp=2 zero=3"),
     ("gemma", "fp8 tensor", "dp=2 tp=2"),
     ("bert", "fp8 mx", "dp=2 zero=1"),
+    ("llama", "adafactor", "dp=2 zero=1"),
+    ("llama", "accumulated", "dp=2 tp=2 zero=3"),
     *FURTHER[:1],
 ]
 """What computes the same, and communicates otherwise than the steps of one axis do."""
@@ -111,7 +116,7 @@ def time_of(module):
 def test_without_placements_and_collectives_it_is_the_program(model, kind, strategy):
     found = placed(model, kind, strategy)
     assert any(ops_in(found, *COLLECTIVES)) or (kind, strategy) == ("forward", "dp=2")
-    assert without_calls(erase(found)) == without_calls(program(model, kind))
+    assert without_calls(erase(found)) == without_calls(without_idle_ends(program(model, kind)))
 
 
 @pytest.mark.by_turns
@@ -136,6 +141,22 @@ def test_a_step_takes_the_time_that_it_takes_after_the_steps_of_one_axis(model, 
         assert found == pytest.approx(before, rel=0.02)
     else:
         assert found == before
+
+
+def peak_of(module):
+    return max(use.peak_memory_bytes for use in simulate(module, "dgx-a100").devices.values())
+
+
+@pytest.mark.parametrize(("model", "strategy"), [("llama", "dp=2 zero=2"), ("gpt2", "dp=2 zero=2")])
+def test_a_weight_is_not_kept_beside_the_new_one_that_is_gathered(model, strategy):
+    axes, _, zero = strategy.partition(" zero=")
+    before = distir.transform(program(model, "step"), *TODAY[axes], f"zero={zero}", "partition=split")
+    found = placed(model, "step", strategy)
+    assert peak_of(expand(found)) <= peak_of(before)
+    donated = [p for p in found.entry().params if "donated" in p.roles]
+    assert donated
+    assert all("param" in p.roles for p in donated)
+    assert not any("donated" in p.roles for p in erase(found).entry().params)
 
 
 def test_new_weights_and_state_are_placed_as_the_old_ones_and_nothing_else_is_pending():
@@ -173,6 +194,23 @@ def test_gradients_are_reduced_to_what_the_update_wants_in_the_type_in_which_the
     mixed = placed("llama", "mixed", "dp=2 tp=2 zero=3")
     types = distir.analysis.check(mixed).states["main"]
     assert {types[s.args[0]].dtype.name for s in ops_in(mixed.entry(), "ReduceScatter")} == {"Float32"}
+
+
+def test_a_gradient_is_reduced_to_the_part_that_averages_of_its_rows_update():
+    found = placed("llama", "adafactor", "dp=2 zero=1")
+    assert [s.results for s in ops_in(found.entry(), "AllReduce")] == [("mean_loss",)]
+    params = {p.name: p.type.places for p in found.entry().params if isinstance(p.type, TensorType)}
+    assert params["lm_head.weight.rows"] == (SplitAlong(0, "dp"),)
+    assert not params["lm_head.weight.columns"]  # they are of all rows
+    scattered = {s.args[0]: s.attrs["dim"] for s in ops_in(found.entry(), "ReduceScatter")}
+    assert scattered["dlm_head.weight"] == 0
+
+
+def test_what_needs_all_parts_of_a_weight_has_them_along_one_dimension():
+    params = {p.name: p.type.places for p in placed("llama", "muon", "dp=2 tp=2 zero=1").entry().params}
+    weight = "model.layers.0.self_attn.q_proj.weight"
+    assert params[weight] == (SplitAlong(1, "tp"),)
+    assert params[f"{weight}.m"] == (SplitAlong(1, "tp"), SplitAlong(1, "dp"))
 
 
 def test_layers_share_a_function_and_are_written_once():
@@ -240,8 +278,41 @@ def test_a_weight_in_blocks_is_updated_with_the_blocks_of_a_whole_gradient():
     types = [replace(entry.params[0].type, places=blocks), entry.params[1].type]
     partition = MeshPartition(distir.analysis.check(module), (("tp", 2),))
     made = partition.entry(entry, types, [frozenset()] * 2, {"w_new": blocks}, {}, early=False)
-    assert len([*ops_in(made, "Shard")]) == 2
+    assert 'Shard[axis = "tp", dim = 1, blocks = [8, 8, 4], whole = [2]](%g)' in print_module(made)
+    assert erase(made) == module
+    assert read(print_module(made)).module == made
     assert verify(module, made).equal
+
+
+@pytest.mark.parametrize(("attrs", "code", "message"), [
+    ("blocks = [8, 8, 4], whole = [3]", "DIR306", "`Shard` expected numbers of its 3 blocks in `whole`, found 3"),
+    ("blocks = [8], whole = [0]", "DIR306", "`Shard` splits none of its blocks: all are in `whole`"),
+    ("blocks = [8, 8]", "DIR422", "blocks of 16 in all do not make up dimension 1, which is 20"),
+    ("blocks = [8, 9, 3]", "DIR422", "a block of 9 in dimension 1 does not split over 2 devices (tp = 2)"),
+])  # fmt: skip
+def test_blocks_that_are_not_those_of_a_dimension_are_refused(attrs, code, message):
+    (found,) = read(f"""
+        func @main(%w: Tensor[Float32, (8, 20), 1]) mesh (tp = 2) {{
+          %y = Shard[axis = "tp", dim = 1, {attrs}](%w)
+          return %y
+        }}
+    """).errors
+    assert found.code.number == code
+    assert message in found.message
+
+
+def test_the_remedy_of_a_gradient_that_is_not_in_blocks_names_them():
+    text = """
+        func @main(%w: Tensor[Float32, (8, 20@tp[8, 8, whole 4]), 1] {param}, %g: Tensor[Float32, (8, 20), 1])
+         mesh (tp = 2) {
+          %w_new = SGD(%w, %g)
+          return %w_new
+        }
+    """
+    (found,) = read(text).errors
+    assert found.help == 'insert `Shard[axis = "tp", dim = 1, blocks = [8, 8, 4], whole = [2]]` for `%g`'
+    made = '%p = Shard[axis = "tp", dim = 1, blocks = [8, 8, 4], whole = [2]](%g)'
+    assert not read(text.replace("%w_new = SGD(%w, %g)", f"{made}\n          %w_new = SGD(%w, %p)")).errors
 
 
 def test_a_function_of_sizes_that_it_does_not_know_is_checked_where_it_is_called():

@@ -89,6 +89,28 @@ def test_a_mesh_that_cannot_be_is_refused_once(marks, shape, code):
     assert errors[0].help or code in ("DIR101", "DIR111")
 
 
+def test_a_number_of_devices_that_does_not_divide_is_refused_once_with_what_would_do_for_all():
+    text = """
+        func @f(%x: Tensor[Float32, (8@dp, 8@tp), 1], %w: Tensor[Float32, (12@tp, 4), 1]) mesh (dp = 3, tp = 8) {
+          %y = Relu(%x)
+          return %y, %w
+        }
+
+        func @g(%v: Tensor[Float32, (20@tp,), 1]) {
+          return %v
+        }
+    """
+    first, second = read(text).errors
+    assert (first.message, first.help) == (
+        "`%x`: dimension 0, which is 8, does not split over 3 devices (dp = 3)",
+        "1, 2, 4 or 8 would do",
+    )
+    assert (second.message, second.help) == (
+        "`%w`: dimension 0, which is 12, does not split over 8 devices (tp = 8); nor does another parameter",
+        "1, 2 or 4 would do",
+    )
+
+
 def test_a_module_has_one_mesh():
     text = of_head(" mesh (dp = 2)") + of_head(" mesh (dp = 4)").replace("@main", "@other")
     assert [d.code.number for d in read(text).diagnostics] == ["DIR420"]

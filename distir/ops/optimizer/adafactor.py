@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,8 @@ def _(
     weight_decay: float,
 ) -> list[Arg]:
     """Each device's part of the weight: what is averaged over parts is summed over the devices."""
-    letters = [f"s{k}" for k in range(len(write.type(w).shape or ()))]
+    shape = write.type(w).shape or ()
+    letters = [f"s{k}" for k in range(len(shape))]
     doubled = DTYPES["Float64"] in (write.type(w).dtype, write.type(rows).dtype)
     to = DTYPES["Float64" if doubled else "Float32"]
 
@@ -133,28 +135,43 @@ def _(
         parted = any(letters[axis] == write.letter for axis in axes)
         return write("Mul", write.sum(own), Literal(1 / write.size)) if parted else own
 
+    def mean_square(x: Arg, axes: Sequence[int]) -> Arg:
+        """Of a value of the weight's shape: in one pass over it, of which no squares are kept."""
+        number = math.prod(dim if isinstance(dim := shape[axis], int) else 0 for axis in axes)
+        if not number:
+            return mean(write("Mul", x, x), axes)
+        own = write("ReduceSumSquare", x, Literal(tuple(axes)), keepdims=False)
+        parted = any(letters[axis] == write.letter for axis in axes)
+        return write("Mul", write.sum(own) if parted else own, Literal(1 / number))
+
     def average(before: Arg, now: Arg) -> Arg:
         kept = write("Mul", write("Sub", Literal(1.0), share), widened(before))
         return write("Add", kept, write("Mul", share, now))
 
     last = len(letters) - 1
     gradient = widened(dw) if factor == "" else write("Mul", widened(dw), widened(factor))
-    squares = write("Add", write("Mul", gradient, gradient), Literal(epsilon))
     share = write("Pow", write("Cast", step, to=to), Literal(dense(-decay, to)))
     if last < 1:
+        squares = write("Add", write("Mul", gradient, gradient), Literal(epsilon))
         new_rows, new_columns = average(rows, squares), columns
         direction = write("Div", gradient, write("Sqrt", new_rows))
     else:
-        new_rows, new_columns = average(rows, mean(squares, [last])), average(columns, mean(squares, [last - 1]))
+        squares_of_rows, squares_of_columns = (
+            write("Add", mean_square(gradient, [axis]), Literal(epsilon)) for axis in (last, last - 1)
+        )
+        new_rows, new_columns = average(rows, squares_of_rows), average(columns, squares_of_columns)
         relative = write("Div", new_rows, mean(new_rows, [last - 1], keepdims=True))
-        across, down = (write("Unsqueeze", x, Literal((k,))) for x, k in ((relative, last), (new_columns, last - 1)))
-        direction = write("Div", gradient, write("Sqrt", write("Mul", across, down)))
-    size = write("Sqrt", mean(write("Mul", direction, direction), range(last + 1)))
-    direction = write("Div", direction, write("Max", write("Div", size, Literal(threshold)), Literal(1.0)))
-    if weight_decay:
-        direction = write("Add", direction, write("Mul", widened(w), Literal(weight_decay)))
+        across, down = (
+            write("Unsqueeze", write("Sqrt", x), Literal((k,))) for x, k in ((relative, last), (new_columns, last - 1))
+        )
+        direction = write("Div", write("Div", gradient, across), down)
+    size = write("Sqrt", mean_square(direction, range(last + 1)))
     speed: Arg = Literal(lr) if rate == "" else widened(rate)
-    updated = write("Sub", widened(w), write("Mul", direction, speed))
+    scale = write("Div", speed, write("Max", write("Div", size, Literal(threshold)), Literal(1.0)))
+    before = widened(w)
+    if weight_decay:
+        before = write("Mul", before, write("Sub", Literal(1.0), write("Mul", speed, Literal(weight_decay))))
+    updated = write("Sub", before, write("Mul", direction, scale))
 
     def stored(old: Arg, new: Arg) -> Arg:
         """In the old one's memory, and as it was where the step is left out."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from distir.ir import Attributes, PendingAlong, Places, SplitAlong
+from distir.ir import Attributes, Constant, PendingAlong, Places, SplitAlong
 from distir.ir.places import Repeated, along, cuts_of, places, without
+from distir.ops.mesh import stated_blocks
 
 
 class NoWay(Exception):  # noqa: N818 - a verdict on two placements, not a failure of ours
@@ -15,16 +16,12 @@ class NoWay(Exception):  # noqa: N818 - a verdict on two placements, not a failu
 
 @dataclass(frozen=True, slots=True)
 class AxisMove:
-    """One collective over an axis: its op and attributes, the ending of its result's name, and the new placement.
-
-    `cut`: how `Shard` cuts a dimension; each of several blocks by itself.
-    """
+    """One collective over an axis: its op and attributes, the ending of its result's name, and the new placement."""
 
     op: str
     attrs: Attributes
     ending: str
     given: Places
-    cut: SplitAlong | None = None
 
     @property
     def reduces(self) -> bool:
@@ -53,7 +50,7 @@ def _split(now: Places, wanted: Places) -> AxisMove | None:
     ready = [cut for cut in wanted if isinstance(cut, SplitAlong) and _is_next(now, cut, wanted)]
     for cut in ready:
         if along(now, cut.axis) is None and not any(isinstance(block, Repeated) for block in cut.blocks):
-            return _move("Shard", "part", now, cut, axis=cut.axis, dim=cut.dim)
+            return _move("Shard", "part", now, cut, axis=cut.axis, dim=cut.dim, **stated_blocks(cut.blocks))
     for cut in ready:
         if along(now, cut.axis) == PendingAlong(cut.axis) and not cut.blocks:
             return _move("ReduceScatter", "sum", now, cut, axis=cut.axis, dim=cut.dim)
@@ -98,8 +95,8 @@ def _gathered(now: Places, wanted: Places) -> AxisMove | None:
     return None
 
 
-def _move(op: str, ending: str, now: Places, cut: SplitAlong, **attrs: str | int) -> AxisMove:
-    return AxisMove(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)), cut)
+def _move(op: str, ending: str, now: Places, cut: SplitAlong, **attrs: Constant) -> AxisMove:
+    return AxisMove(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)))
 
 
 def _is_next(now: Places, cut: SplitAlong, wanted: Places) -> bool:

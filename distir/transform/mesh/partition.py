@@ -26,7 +26,6 @@ from distir.ir import (
     NO_FACTS,
     Apply,
     Arg,
-    Attributes,
     Call,
     Facts,
     Function,
@@ -49,7 +48,7 @@ from distir.ir import Mesh as Axes
 from distir.ir.builder import namer
 from distir.ir.dataflow import maker, uses
 from distir.ir.deep import Deep, finish
-from distir.ir.places import Repeated, Shared, along, cuts_of, places
+from distir.ir.places import Repeated, along, cuts_of, places
 from distir.ir.rewrite import facts_of, mapped, with_names
 from distir.ops import OPS, Reject, Value, item_of, type_of
 from distir.ops.tuples import TUPLING
@@ -59,7 +58,6 @@ from distir.transform.mesh.moves import AxisMove, NoWay, moves
 from distir.transform.mesh.wanted import Gradient
 from distir.transform.orphans import without_orphans
 from distir.transform.sharding.decide import NoRule, decide
-from distir.transform.sharding.reshard import block_sizes
 
 Loose = frozenset[str]
 """The axes along which a value is split only to be stored so: an op that could be split otherwise gathers it."""
@@ -243,9 +241,9 @@ class _Body:
         """The axes along which operands that are split are gathered, whatever the op's rule says."""
         while True:
             each = [self._typing(statement, vs, ws, axis, axis in whole_along) for axis, _ in self.axes]
-            apart = [axis for (axis, _), typing in zip(self.axes, each, strict=True) if typing.parted]
-            if len(apart) > 1:  # of parts along two axes no device can compute its part
-                whole_along |= {*apart[:-1]}
+            apart = {typing.letter: axis for (axis, _), typing in zip(self.axes, each, strict=True) if typing.parted}
+            if len(apart) > 1:  # of parts of two dimensions no device can compute its part
+                whole_along |= {*[*apart.values()][:-1]}
                 continue
             summed = self._summed_as_wanted(statement, each)
             if summed != statement:
@@ -410,9 +408,6 @@ class _Body:
         of = self.loose(arg) & {str(move.attrs["axis"])}
         key = (arg, move.given, self._around.phase if of else "")
         if key not in self._moved:
-            if move.cut is not None and move.cut.blocks:
-                self._moved[key] = self._in_blocks(arg, move.cut)
-                return self._moved[key]
             made = self._moved[key] = self.names.fresh(f"{arg}_{move.ending}")
             self.written.append(Apply((made,), move.op, (arg,), move.attrs, facts=self._around))
             before = type_of(self.value(arg))
@@ -422,20 +417,6 @@ class _Body:
                 self.sums += 1
                 self._settled.setdefault(arg, made)
         return self._moved[key]
-
-    def _in_blocks(self, arg: str, cut: SplitAlong) -> str:
-        """A value of which each block is split by itself."""
-        names = tuple(self.names.fresh(f"{arg}_block") for _ in cut.blocks)
-        args, attrs = block_sizes(arg, Split(cut.dim, cut.blocks), 1)
-        self._apply(Apply(names, "Split", args, attrs, facts=self._around))
-        one = replace(cut, blocks=())
-        parts = tuple(
-            name if isinstance(block, Shared) else self._brought(name, places((*self._places(name), one)))
-            for name, block in zip(names, cut.blocks, strict=True)
-        )
-        made = self.names.fresh(f"{arg}_part")
-        self._apply(Apply((made,), "Concat", parts, Attributes({"axis": cut.dim}), facts=self._around))
-        return made
 
     # ---- pending sums
 

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 from distir.analysis import Analysis
 from distir.analysis.placement_states import place_of
-from distir.ir import Function, Param, TensorType, TupleType, Type
+from distir.ir import Apply, Function, Param, TensorType, TupleType, Type
 from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
+from distir.transform.mesh.wanted import is_update, layout_of
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.tensor import parameter_states
@@ -43,6 +44,8 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
     if TENSOR in sizes:
         tensor = parameter_states(entry, sizes[TENSOR], (), Flow(analysis.domain).entry(entry))
     stored = [_stored(p, s, sizes, zero) for p, s in zip(entry.params, tensor, strict=True)]
+    if zero:
+        _store_as_updated(analysis, entry, tensor, stored, sizes)
     _tell_of_whole(entry, stored, zero)
     types = tuple(
         _placed(p.type, {TENSOR: shard, DATA: part or replica})
@@ -57,15 +60,52 @@ def _stored(param: Param, shard: State, sizes: Mapping[str, int], zero: int) -> 
 
     None where they store all of it: an input, or without ZeRO.
     """
-    if not _is_partitioned(param, zero) or not isinstance(param.type, TensorType):
+    return _cut(param, shard, sizes) if _is_partitioned(param, zero) else None
+
+
+def _cut(param: Param, shard: State, sizes: Mapping[str, int]) -> Split | None:
+    """The first dimension of a parameter that divides by the number of replicas; None if none does."""
+    if not isinstance(param.type, TensorType):
         return None
-    shape, parts = param.type.shape or (), sizes[DATA]
     own = shard.axis if isinstance(shard, Split) else None
-    axes = [k for k, dim in enumerate(shape) if k != own and isinstance(dim, int) and dim and dim % parts == 0]
-    if not axes and isinstance(shard, Split) and not shard.blocks:
-        dim = shape[shard.axis]
-        axes = [shard.axis] if isinstance(dim, int) and dim % (parts * sizes[TENSOR]) == 0 else []
-    return Split(axes[0]) if axes else None
+    shape = enumerate(param.type.shape or ())
+    axes = (k for k, dim in shape if k != own and isinstance(dim, int) and dim and dim % sizes[DATA] == 0)
+    axis = next(axes, None)
+    return _cut_again(param, shard, sizes) if axis is None else Split(axis)
+
+
+def _cut_again(param: Param, shard: State, sizes: Mapping[str, int]) -> Split | None:
+    """The dimension that shards split, if their parts divide by the number of replicas."""
+    if not isinstance(shard, Split) or shard.blocks or not isinstance(param.type, TensorType):
+        return None
+    dim = (param.type.shape or ())[shard.axis]
+    return Split(shard.axis) if isinstance(dim, int) and dim % (sizes[DATA] * sizes[TENSOR]) == 0 else None
+
+
+def _store_as_updated(
+    analysis: Analysis, entry: Function, shards: Sequence[State], stored: list[Split | None], sizes: Mapping[str, int]
+) -> None:
+    """Store weights and their state along the dimension along which the weights are updated in parts.
+
+    An update that needs something of all parts, as Muon's, communicates along one dimension: that of the shards, if it
+    divides. State that lacks the dimension is whole, as averages of columns.
+    """
+    numbers = {p.name: i for i, p in enumerate(entry.params)}
+    instance = analysis.domain.instance(entry.name, tuple(p.type for p in entry.params))
+    for statement in entry.body:
+        found = layout_of(statement, instance) if isinstance(statement, Apply) and is_update(statement) else None
+        weight = numbers.get(str(statement.args[0])) if isinstance(statement, Apply) else None
+        if found is None or weight is None or not isinstance(statement, Apply):
+            continue
+        own, shard = found.operands[0], shards[weight]
+        cut = _cut(entry.params[weight], shard, sizes)
+        if cut is not None and own[cut.axis] in found.parted and isinstance(shard, Split):
+            cut = _cut_again(entry.params[weight], shard, sizes) or cut
+        letter = None if cut is None else own[cut.axis]
+        for arg, letters in zip(statement.args, found.operands, strict=True):
+            number = numbers.get(str(arg))
+            if letter is not None and number is not None and stored[number] is not None:
+                stored[number] = Split(letters.index(letter)) if letter in letters else None
 
 
 def _tell_of_whole(entry: Function, stored: Sequence[Split | None], zero: int) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from distir.analysis.updates import ParameterUpdates
-from distir.ir import Module, Places, TensorType
+from distir.ir import Apply, Attributes, Function, Module, Places, TensorType
 from distir.ir.collection import paused_collection
+from distir.ir.dataflow import maker
+from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
-from distir.transform.entry import entry_of
+from distir.transform.entry import entry_of, without_idle_ends
 from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.plans import DATA, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
-from distir.transform.order import DISTRIBUTED, IN_KERNELS, ON_MESH, SPREAD, STATE_ON_HOSTS
+from distir.transform.order import IN_KERNELS, ON_MESH, OVER_SEVERAL, SPREAD, STATE_ON_HOSTS
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
@@ -19,7 +24,7 @@ STAGES = ("0", "1", "2", "3")
 
 @step(
     after=("cse",),
-    before=(DISTRIBUTED, STATE_ON_HOSTS, IN_KERNELS),
+    before=(OVER_SEVERAL, STATE_ON_HOSTS, IN_KERNELS),
     makes=(*SPREAD, ON_MESH),
     choices={"zero": STAGES},
 )
@@ -49,15 +54,31 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Modu
     if zero and DATA not in sizes:
         raise StepError("`zero` partitions over replicas: give `dp`, as in `mesh dp=4 zero=3`")
     with paused_collection():
+        module = without_idle_ends(module)
         module = with_counted_losses(module) if DATA in sizes else module
         analysis, entry = checked(module), entry_of(module)
         placed = plan(analysis, entry, sizes, zero)
         params = {p.name: t for p, t in zip(entry.params, placed.types, strict=True)}
         results: dict[str, Places] = {}
-        for param, k in ParameterUpdates(module).replaced(entry).items():
+        replaced = ParameterUpdates(module).replaced(entry)
+        for param, k in replaced.items():
             new, stated = entry.returned[k], placed.types[param]
             if isinstance(new, str) and isinstance(stated, TensorType):
                 results[new] = stated.places
         wanted = gradients(entry, analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)), params)
         partition = MeshPartition(analysis, tuple(sizes.items()))
-        return partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
+        made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
+        return made.replacing(_with_donations(entry_of(made), replaced))
+
+
+def _with_donations(entry: Function, replaced: Mapping[int, int]) -> Function:
+    """The function with weights `{donated}` whose update is gathered, which is no more written where they are.
+
+    `replaced`: by the number of a parameter, that of the result that replaces it.
+    """
+    params = list(entry.params)
+    for number, result in replaced.items():
+        made = maker(entry, str(entry.returned[result]))
+        if isinstance(made, Apply) and made.op in COLLECTIVES:
+            params[number] = replace(params[number], roles=Attributes({**params[number].roles, "donated": True}))
+    return replace(entry, params=tuple(params))

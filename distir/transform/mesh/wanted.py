@@ -7,12 +7,13 @@ whole of which each takes its part. What only scales or casts a gradient wants i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.analysis import Instance
-from distir.ir import Apply, Function, Places, SplitAlong, TensorType, Type
+from distir.ir import Apply, Arg, Function, Places, SplitAlong, TensorType, Type
 from distir.ir.places import places, without
 from distir.ops import OPS, type_of
+from distir.ops.layout import Layout, Letters
 from distir.ops.splitting import layout
 from distir.placement.along import PARTIAL, WHOLE
 from distir.placement.rule import kept
@@ -36,10 +37,9 @@ def gradients(function: Function, instance: Instance, params: Mapping[str, Type]
             continue
         if is_update(statement):
             gradient = statement.args[1]
-            placed = [t for a in statement.args if isinstance(t := params.get(str(a)), TensorType)]
-            if isinstance(gradient, str) and placed:
+            if isinstance(gradient, str):
                 of = statement.facts.of or str(statement.args[0])
-                found.setdefault(gradient, Gradient(_joined(placed), of))
+                found.setdefault(gradient, Gradient(_by_update(statement, instance, params), of))
         elif len(statement.results) == 1 and statement.results[0] in found:
             after = found[statement.results[0]]
             for arg, wanted, last in _before(statement, instance, after.wanted):
@@ -53,9 +53,29 @@ def is_update(statement: Apply) -> bool:
     return op.inplace != "each" and op.inplace.get(0) == 0 and op.communication is None and len(statement.args) > 1
 
 
-def _joined(placed: Sequence[TensorType]) -> Places:
-    """The placement of what is split most: state may be split where its weight is not."""
-    return max((t.places for t in placed if len(t.shape or ()) == len(placed[0].shape or ())), key=len)
+def _by_update(statement: Apply, instance: Instance, params: Mapping[str, Type]) -> Places:
+    """How the update of a part wants its gradient: as that is split of its weight and state which is split most.
+
+    A dimension that the update needs whole is not split.
+    """
+    found = layout_of(statement, instance)
+    if found is None:
+        return ()
+    own = found.operands[1]
+
+    def along_own(arg: Arg, its: Letters) -> Places:
+        stored = params.get(arg) if isinstance(arg, str) else None
+        cuts = (p for p in stored.places if isinstance(p, SplitAlong)) if isinstance(stored, TensorType) else ()
+        pairs = ((cut, its[cut.dim]) for cut in cuts)
+        return places(replace(cut, dim=own.index(letter)) for cut, letter in pairs if letter and letter in own)
+
+    return max((along_own(arg, its) for arg, its in zip(statement.args, found.operands, strict=True)), key=len)
+
+
+def layout_of(update: Apply, instance: Instance) -> Layout | None:
+    """What an update's rule says of the dimensions of its operands; None where there is none."""
+    results = [type_of(v) for v in instance.state(update.results)]
+    return layout(OPS[update.op], instance.state(update.args), results, update.attrs)
 
 
 def _before(statement: Apply, instance: Instance, wanted: Places) -> list[tuple[str, Places, bool]]:

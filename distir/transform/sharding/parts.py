@@ -26,7 +26,8 @@ def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequen
         attrs["count"] = len(statement.results)
     split = (state for state in (*decision.needed, *decision.given) if isinstance(state, Split))
     blocks = next((state.blocks for state in split), ())
-    found: list[Arg] = op.rules["parted"](Writer(body, decision.letter, blocks), *args, **attrs)
+    states = {arg: need for arg, need in zip(args, decision.needed, strict=True) if isinstance(arg, str)}
+    found: list[Arg] = op.rules["parted"](Writer(body, decision.letter, states, blocks), *args, **attrs)
     names = {arg: name for arg, name in zip(found, statement.results, strict=True) if isinstance(arg, str)}
     body.by_parts = {key: value for key, value in body.by_parts.items() if value not in names}
     _rename_results(body, names)
@@ -38,10 +39,13 @@ class Writer:
     """The `Parts` of a body. Values that it defines have no state and are not visible to other statements.
 
     Common subexpressions are shared: a loss and its gradient use the same maximum and sum of exponentials.
+
+    `states`: of the operands, along the axis, or along all axes that split the letter.
     """
 
-    def __init__(self, body: Resharding, letter: str, blocks: Blocks = ()) -> None:
+    def __init__(self, body: Resharding, letter: str, states: Mapping[str, State], blocks: Blocks = ()) -> None:
         self._body = body
+        self._states = states
         self._blocks = blocks
         self.size = body.size
         self.letter = letter
@@ -84,11 +88,11 @@ class Writer:
 
     def whole(self, x: Arg, like: Arg) -> Arg:
         """The value of all devices, split as an operand is, in blocks or not."""
-        return self._placed(x, self._body.state(like), WHOLE, like)
+        return self._placed(x, self._states[str(like)], WHOLE, like)
 
     def part(self, x: Arg, like: Arg) -> Arg:
         """The part of this device, split as an operand is."""
-        return self._placed(x, WHOLE, self._body.state(like), like)
+        return self._placed(x, WHOLE, self._states[str(like)], like)
 
     def _placed(self, x: Arg, now: State, wanted: State, like: Arg) -> Arg:
         of = self.type(like)
