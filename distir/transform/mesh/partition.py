@@ -57,13 +57,26 @@ from distir.placement.rule import Typing
 from distir.transform.mesh.moves import AxisMove, NoWay, moves
 from distir.transform.mesh.wanted import Gradient
 from distir.transform.orphans import without_orphans
+from distir.transform.sharding.batch import Places as Batch
 from distir.transform.sharding.decide import NoRule, decide
 from distir.transform.sharding.reshard import block_sizes
+from distir.transform.sharding.spread import tokens_of
 
 Loose = frozenset[str]
 """The axes along which a value is split only to be stored so: an op that could be split otherwise gathers it."""
 
 FIXED: Loose = frozenset()
+
+
+@dataclass
+class Spread:
+    """An axis over which sums are spread along their tokens, instead of being given whole to all of its devices."""
+
+    axis: str
+    batch: Mapping[str, Batch]
+    """By function: the dimensions of its values that are the batch, and so no tokens."""
+    sums: int = 0
+    """The number of sums that were spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +99,7 @@ class MeshPartition:
 
     analysis: Analysis
     axes: Axes
+    spread: Spread | None = None
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
@@ -167,6 +181,8 @@ class _Body:
         """The facts of collectives for the present statement."""
         self._values: dict[str, Value] = {}
         self._loose: dict[str, Loose] = {}
+        self._spread: dict[str, SplitAlong | None] = {}
+        """By pending sum: how it is spread along its tokens."""
         self._settled: dict[str, str] = {}
         """By pending sum: what it was first brought to."""
         self._moved: dict[tuple[str, Places, str], str] = {}
@@ -278,7 +294,12 @@ class _Body:
 
     def _used(self, arg: Arg) -> Arg:
         """An argument, gathered where it is split only to be stored so: once for a function, before it is called."""
-        return self._brought(arg, tuple(p for p in self._places(arg) if p.axis not in self.loose(arg)))
+        return self._brought(arg, tuple(p for p in self._places(arg) if p.axis not in self._stored(arg)))
+
+    def _stored(self, arg: Arg) -> Loose:
+        """The axes along which a value is split only to be stored so, and gathered for its use: not its tokens."""
+        spread = self.program.spread
+        return self.loose(arg) if spread is None else self.loose(arg) - {spread.axis}
 
     def _write(self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose]) -> None:
         """Append an op whose operands are placed as it needs them."""
@@ -312,7 +333,7 @@ class _Body:
             return self._of_items(op.name, statement, whole, states, ws, size)
         if gathered:
             states = [WHOLE if isinstance(s, Split) else s for s in states]
-        return decide(op, statement.attrs, whole, states, made, size)
+        return self._with_spread_sums(statement, axis, states, lambda s: decide(op, statement.attrs, whole, s, made, size))
 
     def _of_items(
         self,
@@ -406,7 +427,7 @@ class _Body:
 
     def _collective(self, arg: str, move: AxisMove) -> str:
         """The result of a collective; of a weight that is gathered for its use, again in each phase."""
-        of = self.loose(arg) & {str(move.attrs["axis"])}
+        of = self._stored(arg) & {str(move.attrs["axis"])}
         key = (arg, move.given, self._around.phase if of else "")
         if key not in self._moved:
             if move.cut is not None and move.cut.blocks:
@@ -416,7 +437,10 @@ class _Body:
             self.written.append(Apply((made,), move.op, (arg,), move.attrs, facts=self._around))
             before = type_of(self.value(arg))
             assert isinstance(before, TensorType)
-            self._define(made, replace(before, places=move.given), self.loose(arg) - of)
+            loose = self.loose(arg) - of
+            if move.cut is not None and move.cut == self._tokens(arg):
+                loose |= {move.cut.axis}
+            self._define(made, replace(before, places=move.given), loose)
             if move.reduces:
                 self.sums += 1
                 self._settled.setdefault(arg, made)
@@ -442,11 +466,48 @@ class _Body:
         """The sums that are pending in a value."""
         return tuple(p for p in self._places(arg) if p == PendingAlong(p.axis))
 
+    def _left(self, arg: Arg, kept: Sequence[str] = ()) -> Places:
+        """The placement of a value without pending sums but along axes that are `kept`: whole, or spread."""
+        now, pending = self._places(arg), self._pending(arg)
+        left = tuple(p for p in now if p.axis in kept or p not in pending)
+        spread = self._tokens(arg)
+        return left if spread is None or spread.axis in kept else places((*left, spread))
+
+    def _tokens(self, arg: Arg) -> SplitAlong | None:
+        """How a pending sum is spread along its tokens, if it is."""
+        spread = self.program.spread
+        if spread is None or not isinstance(arg, str) or PendingAlong(spread.axis) not in self._pending(arg):
+            return None
+        if arg not in self._spread:
+            now, sizes = self._places(arg), dict(self.axes)
+            parts = lambda dim: math.prod(sizes[a] for a in (spread.axis, *(c.axis for c in cuts_of(now, dim))))
+            users = [self.function.body[i] for i in self._uses.get(arg, ())]
+            batch = spread.batch.get(self.function.name, {})
+            dim = tokens_of(arg, self.value(arg), batch, users, self.instance, self.domain, parts)
+            self._spread[arg] = None if dim is None else SplitAlong(dim, spread.axis)
+        return self._spread[arg]
+
+    def _with_spread_sums(
+        self, statement: Apply, axis: str, states: Sequence[State], decided: Callable[[Sequence[State]], Typing]
+    ) -> Typing:
+        """How a statement is executed along one axis: on sums that are spread along tokens, if it can use parts."""
+        typing = decided(states)
+        spread = [*states]
+        for i, (arg, state, need) in enumerate(zip(statement.args, states, typing.needed, strict=True)):
+            tokens = self._tokens(arg) if state is PARTIAL and need is WHOLE else None
+            if tokens is not None and tokens.axis == axis:
+                spread[i] = Split(tokens.dim, (), loose=True)
+        if spread == [*states]:
+            return typing
+        found = decided(spread)
+        rows = zip(found.needed, spread, states, strict=True)
+        return found if all(need == s for need, s, before in rows if s != before) else typing
+
     def _ended(self, arg: Arg, kept: Sequence[str] = ()) -> Arg:
         """A value without pending sums but along axes that are `kept`; a gradient is split as its update wants it."""
         now = self._places(arg)
-        left = tuple(p for p in now if p.axis in kept or p not in self._pending(arg))
         gradient = self.gradients.get(arg) if isinstance(arg, str) else None
+        left = self._left(arg, kept)
         if left == now or gradient is None:
             return self._brought(arg, left)
         around, self._around = self._around, replace(self._around, of=gradient.of)
@@ -519,8 +580,13 @@ class _Body:
             return tuple(args)
 
         def sums(kept: Sequence[int]) -> Deep[int]:
-            vs = tuple(self.value(a) if i in kept else _whole(self.value(a)) for i, a in enumerate(args))
-            return (yield self.program.callee(statement.function, vs, tuple(map(self.loose, args)))).sums
+            vs, loose = [*map(self.value, args)], [*map(self.loose, args)]
+            for i in set(pending).difference(kept):
+                tokens, found = self._tokens(args[i]), vs[i]
+                assert isinstance(found, TensorType)
+                vs[i] = replace(found, places=self._left(args[i]))
+                loose[i] |= {tokens.axis} if tokens is not None else FIXED
+            return (yield self.program.callee(statement.function, tuple(vs), tuple(loose))).sums
 
         least, kept = (yield sums(())), pending
         if (yield sums(pending)) > least:
@@ -570,13 +636,6 @@ def _claim(claim: Type, v: Value) -> Type:
     if isinstance(claim, TupleType) and isinstance(found, TupleType):
         return TupleType(tuple(_claim(c, t) for c, t in zip(claim.items, found.items, strict=True)))
     return claim
-
-
-def _whole(v: Value) -> Value:
-    """A value without pending sums."""
-    if not isinstance(v, TensorType):
-        return v
-    return replace(v, places=tuple(p for p in v.places if p != PendingAlong(p.axis)))
 
 
 def _may_be_returned(place: SplitAlong | PendingAlong) -> bool:

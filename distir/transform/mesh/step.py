@@ -8,10 +8,11 @@ from distir.ir.collection import paused_collection
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.mesh.partition import MeshPartition
+from distir.transform.mesh.partition import MeshPartition, Spread
 from distir.transform.mesh.plans import DATA, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
 from distir.transform.order import DISTRIBUTED, IN_KERNELS, ON_MESH, SPREAD, STATE_ON_HOSTS
+from distir.transform.sharding.batch import tokens
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
@@ -23,7 +24,7 @@ STAGES = ("0", "1", "2", "3")
     makes=(*SPREAD, ON_MESH),
     choices={"zero": STAGES},
 )
-def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Module:
+def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0, sequence: bool = False) -> Module:
     """Data and tensor parallelism and ZeRO at once: the program on a mesh, `mesh dp=4 tp=2 zero=3`.
 
     The result reads like the program: one statement for all devices. Types say where the parts of each value are, and
@@ -59,5 +60,6 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Modu
             if isinstance(new, str) and isinstance(stated, TensorType):
                 results[new] = stated.places
         wanted = gradients(entry, analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)), params)
-        partition = MeshPartition(analysis, tuple(sizes.items()))
+        spread = Spread(TENSOR, tokens(analysis, entry)) if sequence else None
+        partition = MeshPartition(analysis, tuple(sizes.items()), spread)
         return partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
