@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.ir import Attributes, PendingAlong, Places, SplitAlong
 from distir.ir.places import Repeated, along, cuts_of, places, without
@@ -15,7 +15,7 @@ class NoWay(Exception):  # noqa: N818 - a verdict on two placements, not a failu
 
 @dataclass(frozen=True, slots=True)
 class AxisMove:
-    """One collective over an axis: its op and attributes, the ending of its result's name, and the new placement.
+    """One collective over axes: its op and attributes, the ending of its result's name, and the new placement.
 
     `cut`: how `Shard` cuts a dimension; each of several blocks by itself.
     """
@@ -27,6 +27,12 @@ class AxisMove:
     cut: SplitAlong | None = None
 
     @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes that it is over, the outermost first."""
+        axes = self.attrs["axis"]
+        return tuple(map(str, axes)) if isinstance(axes, tuple) else (str(axes),)
+
+    @property
     def reduces(self) -> bool:
         """Whether it ends a pending sum or maximum."""
         return self.op in REDUCING
@@ -35,11 +41,34 @@ class AxisMove:
 REDUCING = frozenset({"AllReduce", "ReduceScatter"})
 
 
-def moves(now: Places, wanted: Places) -> Iterator[AxisMove]:
+def moves(now: Places, wanted: Places, together: Sequence[str] = ()) -> list[AxisMove]:
     """What brings a value from one placement into another: what makes it smaller first, gathering last.
 
-    A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Raises NoWay.
+    A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Over several of the
+    axes that are `together`, which are in the order of the mesh, it is one collective. Raises NoWay.
     """
+    found: list[AxisMove] = []
+    for move in _moves(now, wanted):
+        both = _joined(found[-1], move, together) if found else None
+        found[-1:] = [both] if both is not None else [*found[-1:], move]
+    return found
+
+
+def _joined(first: AxisMove, then: AxisMove, together: Sequence[str]) -> AxisMove | None:
+    """One collective for two, one after the other; None if they are not of one kind, over axes that are together."""
+    own, other = ({**move.attrs, "axis": ""} for move in (first, then))
+    axes = (*then.axes, *first.axes) if then.op == "AllGather" else (*first.axes, *then.axes)
+    if first.op != then.op or own != other or not {*axes} <= {*together} or then.op == "AllToAll":
+        return None
+    if first.cut is not None and first.cut.blocks:
+        return None
+    if then.op == "AllReduce":
+        axes = tuple(axis for axis in together if axis in axes)
+    return replace(then, attrs=Attributes({**then.attrs, "axis": axes}))
+
+
+def _moves(now: Places, wanted: Places) -> Iterator[AxisMove]:
+    """The same, over one axis each."""
     while now != wanted:
         move = _split(now, wanted) or _reduced(now, wanted) or _exchanged(now, wanted) or _gathered(now, wanted)
         if move is None:

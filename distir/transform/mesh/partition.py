@@ -68,15 +68,13 @@ Loose = frozenset[str]
 FIXED: Loose = frozenset()
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Spread:
     """An axis over which sums are spread along their tokens, instead of being given whole to all of its devices."""
 
     axis: str
     batch: Mapping[str, Batch]
     """By function: the dimensions of its values that are the batch, and so no tokens."""
-    sums: int = 0
-    """The number of sums that were spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +97,13 @@ class MeshPartition:
 
     analysis: Analysis
     axes: Axes
+    replicas: Sequence[str] = ()
+    """The axes along which devices have parts of the inputs, outermost first: one collective is over several of them."""
     spread: Spread | None = None
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
+    spread_sums: int = 0
     _done: dict[Key, PlacedCallee] = field(default_factory=dict[Key, PlacedCallee])
 
     def entry(
@@ -134,7 +135,7 @@ class MeshPartition:
             function = self.analysis.module.functions[name]
             body = _Body(self, function, args, loose)
             yield body.run()
-            returned = tuple(map(body.settled, function.returned))
+            returned = tuple(map(body.kept, function.returned))
             written = self._named(self._made(function, body, returned))
             given = tuple(map(body.value, returned))
             known = self._done[key] = PlacedCallee(written, given, tuple(map(body.loose, returned)), body.sums)
@@ -185,6 +186,8 @@ class _Body:
         """By pending sum: how it is spread along its tokens."""
         self._settled: dict[str, str] = {}
         """By pending sum: what it was first brought to."""
+        self._exchanged: dict[str, str] = {}
+        """By value that is split: what it was first brought to, split along another dimension."""
         self._moved: dict[tuple[str, Places, str], str] = {}
         """By value, placement and, of one that is gathered for its use, phase: the collective's result."""
         for param, value, own in zip(function.params, args, loose, strict=True):
@@ -232,6 +235,11 @@ class _Body:
         while isinstance(arg, str) and arg in self._settled:
             arg = self._settled[arg]
         return arg
+
+    def kept(self, arg: Arg) -> Arg:
+        """An argument as a function returns it: split as its first user needed it, as will a backward pass."""
+        arg = self.settled(arg)
+        return self._exchanged.get(arg, arg) if isinstance(arg, str) else arg
 
     def returned(self, arg: Arg) -> Arg:
         """A result of the program: nothing is pending, and blocks are in a finite list."""
@@ -326,14 +334,31 @@ class _Body:
         self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], axis: str, gathered: bool
     ) -> Typing:
         """How a statement is executed along one axis; `gathered`: on no parts."""
-        op, size = OPS[statement.op], dividing(vs, axis, dict(self.axes)) or 1  # sizes are numbers
+        op, size = OPS[statement.op], dict(self.axes)[axis]
         whole, made = tuple(map(erased, vs)), [type_of(w) for w in ws]
         states = [self._state(arg, axis) for arg in statement.args]
         if any(isinstance(type_of(v), TupleType) for v in vs):
+            size = dividing(vs, axis, dict(self.axes)) or 1  # sizes are numbers
             return self._of_items(op.name, statement, whole, states, ws, size)
         if gathered:
             states = [WHOLE if isinstance(s, Split) else s for s in states]
-        return self._with_spread_sums(statement, axis, states, lambda s: decide(op, statement.attrs, whole, s, made, size))
+
+        def decided(states: Sequence[State], parts: int = size) -> Typing:
+            """How it is executed on operands placed so, if a dimension is cut into so many parts, or into more."""
+            found = decide(op, statement.attrs, whole, states, made, parts)
+            needed = self._parts(vs, found.needed, axis)
+            return found if parts % needed == 0 else decided(states, math.lcm(parts, needed))
+
+        return self._with_spread_sums(statement, axis, states, decided)
+
+    def _parts(self, vs: Sequence[Value], needed: Sequence[State], axis: str) -> int:
+        """Into how many parts a dimension that is to be split along an axis is cut, along that and other axes."""
+        sizes, most = dict(self.axes), 1
+        for v, state in zip(vs, needed, strict=True):
+            if isinstance(v, TensorType) and isinstance(state, Split):
+                cuts = {axis, *(cut.axis for cut in cuts_of(v.places, state.axis))}
+                most = max(most, math.prod(sizes[cut] for cut in cuts))
+        return most
 
     def _of_items(
         self,
@@ -420,14 +445,14 @@ class _Body:
 
     def _brought(self, arg: Arg, wanted: Places) -> Arg:
         """A value in another placement. Raises NoWay."""
-        for move in [*moves(self._places(arg), wanted)]:
+        for move in moves(self._places(arg), wanted, self.program.replicas):
             assert isinstance(arg, str), "literals are host values"
             arg = self._collective(arg, move)
         return arg
 
     def _collective(self, arg: str, move: AxisMove) -> str:
         """The result of a collective; of a weight that is gathered for its use, again in each phase."""
-        of = self._stored(arg) & {str(move.attrs["axis"])}
+        of = self._stored(arg).intersection(move.axes)
         key = (arg, move.given, self._around.phase if of else "")
         if key not in self._moved:
             if move.cut is not None and move.cut.blocks:
@@ -440,7 +465,10 @@ class _Body:
             loose = self.loose(arg) - of
             if move.cut is not None and move.cut == self._tokens(arg):
                 loose |= {move.cut.axis}
+                self.program.spread_sums += 1
             self._define(made, replace(before, places=move.given), loose)
+            if move.op == "AllToAll":
+                self._exchanged.setdefault(arg, made)
             if move.reduces:
                 self.sums += 1
                 self._settled.setdefault(arg, made)

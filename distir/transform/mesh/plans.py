@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,10 +22,20 @@ from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
+from distir.transform.sharding.ownership import Holders, by_owner, owned_weights
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import tell
 
-DATA, TENSOR = "dp", "tp"
+DATA, EXPERTS, TENSOR = "dp", "ep", "tp"
+AXES = (DATA, EXPERTS, TENSOR)
+"""The axes that a strategy may name, outermost first."""
+
+REPLICAS = (DATA, EXPERTS)
+"""Those along which devices have parts of the inputs, and the same weights but for experts."""
+
+
+ORDER = (TENSOR, *REPLICAS)
+"""The order in which axes cut one dimension: what replicas store of a weight is a part of what shards have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,41 +48,51 @@ class ParameterPlan:
 
 def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int) -> ParameterPlan:
     """The placement of the entry function's parameters. Raises ProgramError where a size does not divide."""
-    data = tensor = [WHOLE] * len(entry.params)
-    if DATA in sizes:
-        data = batch_states(analysis, entry, sizes[DATA])
-    if TENSOR in sizes:
-        tensor = parameter_states(entry, sizes[TENSOR], (), Flow(analysis.domain).entry(entry))
-    stored = [_stored(p, s, sizes, zero) for p, s in zip(entry.params, tensor, strict=True)]
+    settled = Flow(analysis.domain).entry(entry) if {EXPERTS, TENSOR} & {*sizes} else None
+    every = {axis: [WHOLE] * len(entry.params) for axis in sizes}
+    _split_batch(every, analysis, entry, sizes)
+    if EXPERTS in sizes and settled is not None:
+        owned = owned_weights(entry, settled)
+        every[EXPERTS] = by_owner(entry, every[EXPERTS], owned, Holders(owners=sizes[EXPERTS]))
+    if TENSOR in sizes and settled is not None:
+        every[TENSOR] = parameter_states(entry, sizes[TENSOR], (), settled)
+    placed = [{axis: states[k] for axis, states in every.items()} for k in range(len(entry.params))]
+    stored = [_stored(p, states, sizes, zero) for p, states in zip(entry.params, placed, strict=True)]
     _tell_of_whole(entry, stored, zero)
-    types = tuple(
-        _placed(p.type, {TENSOR: shard, DATA: part or replica})
-        for p, replica, shard, part in zip(entry.params, data, tensor, stored, strict=True)
-    )
-    weights = ("param" in p.roles and split is not None for p, split in zip(entry.params, stored, strict=True))
-    return ParameterPlan(types, tuple(frozenset({DATA} if is_stored else ()) for is_stored in weights))
+    rows = [*zip(entry.params, placed, stored, strict=True)]
+    types = tuple(_placed(p.type, {a: own.get(a, WHOLE) for a in ORDER} | parts) for p, own, parts in rows)
+    return ParameterPlan(types, tuple(frozenset(parts if "param" in p.roles else ()) for p, _, parts in rows))
 
 
-def _stored(param: Param, shard: State, sizes: Mapping[str, int], zero: int) -> Split | None:
-    """How replicas store a parameter in parts: along a dimension that shards have whole, if one divides, else theirs.
+def _split_batch(every: dict[str, list[State]], analysis: Analysis, entry: Function, sizes: Mapping[str, int]) -> None:
+    """Split the inputs along their batch, over replicas and over the devices that have each other's experts."""
+    axes = [axis for axis in (DATA, EXPERTS) if axis in sizes]
+    if axes:
+        every |= dict.fromkeys(axes, batch_states(analysis, entry, math.prod(sizes[axis] for axis in axes)))
 
-    None where they store all of it: an input, or without ZeRO.
+
+def _stored(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int], zero: int) -> dict[str, State]:
+    """How replicas store a parameter in parts: along a dimension that is whole, if one divides, else that of shards.
+
+    By axis along which it would be whole; nothing where they store all of it: an input, or without ZeRO.
     """
     if not _is_partitioned(param, zero) or not isinstance(param.type, TensorType):
-        return None
-    shape, parts = param.type.shape or (), sizes[DATA]
-    own = shard.axis if isinstance(shard, Split) else None
-    axes = [k for k, dim in enumerate(shape) if k != own and isinstance(dim, int) and dim and dim % parts == 0]
-    if not axes and isinstance(shard, Split) and not shard.blocks:
+        return {}
+    shape = param.type.shape or ()
+    over = [axis for axis in REPLICAS if placed.get(axis) is WHOLE]
+    parts, shard = math.prod(sizes[axis] for axis in over), placed.get(TENSOR, WHOLE)
+    own = {state.axis for state in placed.values() if isinstance(state, Split)}
+    dims = [k for k, dim in enumerate(shape) if k not in own and isinstance(dim, int) and dim and dim % parts == 0]
+    if not dims and isinstance(shard, Split) and not shard.blocks:
         dim = shape[shard.axis]
-        axes = [shard.axis] if isinstance(dim, int) and dim % (parts * sizes[TENSOR]) == 0 else []
-    return Split(axes[0]) if axes else None
+        dims = [shard.axis] if isinstance(dim, int) and dim % (parts * sizes[TENSOR]) == 0 else []
+    return dict.fromkeys(over, Split(dims[0])) if dims else {}
 
 
-def _tell_of_whole(entry: Function, stored: Sequence[Split | None], zero: int) -> None:
+def _tell_of_whole(entry: Function, stored: Sequence[Mapping[str, State]], zero: int) -> None:
     """Say of which parameters each replica stores all, since no dimension divides."""
     pairs = zip(entry.params, stored, strict=True)
-    left = [p.name for p, split in pairs if split is None and _is_partitioned(p, zero)]
+    left = [p.name for p, parts in pairs if not parts and _is_partitioned(p, zero)]
     if left:
         more = f" and {len(left) - 1} more" if left[1:] else ""
         tell(f"each replica stores all of `%{left[0]}`{more}: no dimension divides by their number")

@@ -9,10 +9,11 @@ from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.mesh.partition import MeshPartition, Spread
-from distir.transform.mesh.plans import DATA, TENSOR, plan
+from distir.transform.mesh.plans import AXES, REPLICAS, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
 from distir.transform.order import DISTRIBUTED, IN_KERNELS, ON_MESH, SPREAD, STATE_ON_HOSTS
 from distir.transform.sharding.batch import tokens
+from distir.transform.sharding.ownership import with_owners
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
@@ -24,7 +25,16 @@ STAGES = ("0", "1", "2", "3")
     makes=(*SPREAD, ON_MESH),
     choices={"zero": STAGES},
 )
-def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0, sequence: bool = False) -> Module:
+def mesh(
+    module: Module,
+    *,
+    dp: Count = 1,
+    ep: Count = 1,
+    tp: Count = 1,
+    zero: int = 0,
+    sequence: bool = False,
+    skew: float = 0.0,
+) -> Module:
     """Data and tensor parallelism and ZeRO at once: the program on a mesh, `mesh dp=4 tp=2 zero=3`.
 
     The result reads like the program: one statement for all devices. Types say where the parts of each value are, and
@@ -44,13 +54,17 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0, sequenc
     """
     if str(zero) not in STAGES:
         raise StepError(f"`zero` expected a stage from 0 to 3, found {zero}")
-    sizes = {axis: size for axis, size in ((DATA, dp), (TENSOR, tp)) if size > 1}
+    sizes = {axis: size for axis, size in zip(AXES, (dp, ep, tp), strict=True) if size > 1}
+    replicas = [axis for axis in REPLICAS if axis in sizes]
     if not sizes:
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
-    if zero and DATA not in sizes:
+    if zero and not replicas:
         raise StepError("`zero` partitions over replicas: give `dp`, as in `mesh dp=4 zero=3`")
+    if sequence and TENSOR not in sizes:
+        raise StepError("`sequence` is of the devices along `tp`: give that, as in `mesh tp=2 sequence`")
     with paused_collection():
-        module = with_counted_losses(module) if DATA in sizes else module
+        module = with_counted_losses(module) if replicas else module
+        module = with_owners(module, ep, skew) if ep > 1 else module
         analysis, entry = checked(module), entry_of(module)
         placed = plan(analysis, entry, sizes, zero)
         params = {p.name: t for p, t in zip(entry.params, placed.types, strict=True)}
@@ -61,5 +75,5 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0, sequenc
                 results[new] = stated.places
         wanted = gradients(entry, analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)), params)
         spread = Spread(TENSOR, tokens(analysis, entry)) if sequence else None
-        partition = MeshPartition(analysis, tuple(sizes.items()), spread)
+        partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread)
         return partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
