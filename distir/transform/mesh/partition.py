@@ -58,7 +58,7 @@ from distir.transform.mesh.moves import AxisMove, NoWay, moves
 from distir.transform.mesh.wanted import Gradient
 from distir.transform.orphans import without_orphans
 from distir.transform.sharding.batch import Places as Batch
-from distir.transform.sharding.decide import NoRule, decide
+from distir.transform.sharding.decide import Exchanged, NoRule, decide
 from distir.transform.sharding.reshard import block_sizes
 from distir.transform.sharding.spread import tokens_of
 
@@ -98,7 +98,7 @@ class MeshPartition:
     analysis: Analysis
     axes: Axes
     replicas: Sequence[str] = ()
-    """The axes along which devices have parts of the inputs, outermost first: one collective is over several of them."""
+    """The axes along which devices have parts of the inputs, outermost first: a collective may be over several."""
     spread: Spread | None = None
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
@@ -285,7 +285,24 @@ class _Body:
             frozenset(axis for (axis, _), typing in zip(self.axes, each, strict=True) if _is_loose(typing.given[j]))
             for j in range(len(ws))
         ]
-        self._write(replace(statement, args=tuple(args)), ws, loose)
+        self._write_exchanged(replace(statement, args=tuple(args)), ws, loose, each)
+
+    def _write_exchanged(
+        self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose], each: Sequence[Typing]
+    ) -> None:
+        """Append an op whose operands are placed as it needs them, and bring results back that it gives otherwise."""
+        names, attrs, back = [*statement.results], statement.attrs, list[tuple[str, str, list[State]]]()
+        for typing in each:
+            attrs = typing.unmarked(attrs) if isinstance(typing, Exchanged) else attrs
+        for j, name in enumerate(statement.results):
+            wanted = [t.returned[j] if isinstance(t, Exchanged) else t.given[j] for t in each]
+            if name != DISCARD and wanted != [t.given[j] for t in each]:
+                names[j] = self.names.fresh(f"{name}_own")
+                back.append((names[j], name, wanted))
+        claims = () if back else statement.claims
+        self._write(replace(statement, results=tuple(names), attrs=attrs, claims=claims), ws, loose)
+        for made, name, wanted in back:
+            self._as_needed(made, wanted, [axis for axis, _ in self.axes], name)
 
     def _call(self, statement: Call) -> Deep[None]:
         function = self.domain.module.functions[statement.function]
@@ -354,9 +371,9 @@ class _Body:
     def _parts(self, vs: Sequence[Value], needed: Sequence[State], axis: str) -> int:
         """Into how many parts a dimension that is to be split along an axis is cut, along that and other axes."""
         sizes, most = dict(self.axes), 1
-        for v, state in zip(vs, needed, strict=True):
-            if isinstance(v, TensorType) and isinstance(state, Split):
-                cuts = {axis, *(cut.axis for cut in cuts_of(v.places, state.axis))}
+        for v, need in zip(vs, needed, strict=True):
+            if isinstance(v, TensorType) and isinstance(need, Split):
+                cuts = {axis, *(cut.axis for cut in cuts_of(v.places, need.axis))}
                 most = max(most, math.prod(sizes[cut] for cut in cuts))
         return most
 
@@ -408,15 +425,15 @@ class _Body:
             found.append(axis)
         return found
 
-    def _as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str]) -> Arg:
-        """An operand as a statement needs it along each axis. Raises NoWay."""
+    def _as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str], name: str = "") -> Arg:
+        """An operand as a statement needs it along each axis, under a name if one is given. Raises NoWay."""
         if any(isinstance(s, tuple) for s in needed):
             return self._items_as_needed(arg, needed, order)
         if not isinstance(type_of(self.value(arg)), TensorType) or is_host(self.value(arg)):
             return arg
         states = dict(zip((axis for axis, _ in self.axes), needed, strict=True))
         found = (place_of(states[axis], axis) for axis in order)
-        return self._brought(arg, places(place for place in found if place is not None))
+        return self._brought(arg, places(place for place in found if place is not None), name)
 
     def _items_as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str]) -> Arg:
         """A tuple whose items are brought to where they are needed, each by itself."""
@@ -443,14 +460,14 @@ class _Body:
         found = type_of(self.value(arg))
         return found.places if isinstance(found, TensorType) else ()
 
-    def _brought(self, arg: Arg, wanted: Places) -> Arg:
-        """A value in another placement. Raises NoWay."""
+    def _brought(self, arg: Arg, wanted: Places, name: str = "") -> Arg:
+        """A value in another placement, under a name if one is given. Raises NoWay."""
         for move in moves(self._places(arg), wanted, self.program.replicas):
             assert isinstance(arg, str), "literals are host values"
-            arg = self._collective(arg, move)
+            arg = self._collective(arg, move, name if move.given == wanted else "")
         return arg
 
-    def _collective(self, arg: str, move: AxisMove) -> str:
+    def _collective(self, arg: str, move: AxisMove, name: str = "") -> str:
         """The result of a collective; of a weight that is gathered for its use, again in each phase."""
         of = self._stored(arg).intersection(move.axes)
         key = (arg, move.given, self._around.phase if of else "")
@@ -458,7 +475,7 @@ class _Body:
             if move.cut is not None and move.cut.blocks:
                 self._moved[key] = self._in_blocks(arg, move.cut)
                 return self._moved[key]
-            made = self._moved[key] = self.names.fresh(f"{arg}_{move.ending}")
+            made = self._moved[key] = name or self.names.fresh(f"{arg}_{move.ending}")
             self.written.append(Apply((made,), move.op, (arg,), move.attrs, facts=self._around))
             before = type_of(self.value(arg))
             assert isinstance(before, TensorType)
@@ -508,7 +525,10 @@ class _Body:
             return None
         if arg not in self._spread:
             now, sizes = self._places(arg), dict(self.axes)
-            parts = lambda dim: math.prod(sizes[a] for a in (spread.axis, *(c.axis for c in cuts_of(now, dim))))
+
+            def parts(dim: int) -> int:
+                return math.prod(sizes[axis] for axis in (spread.axis, *(cut.axis for cut in cuts_of(now, dim))))
+
             users = [self.function.body[i] for i in self._uses.get(arg, ())]
             batch = spread.batch.get(self.function.name, {})
             dim = tokens_of(arg, self.value(arg), batch, users, self.instance, self.domain, parts)
@@ -521,8 +541,8 @@ class _Body:
         """How a statement is executed along one axis: on sums that are spread along tokens, if it can use parts."""
         typing = decided(states)
         spread = [*states]
-        for i, (arg, state, need) in enumerate(zip(statement.args, states, typing.needed, strict=True)):
-            tokens = self._tokens(arg) if state is PARTIAL and need is WHOLE else None
+        for i, (arg, now, need) in enumerate(zip(statement.args, states, typing.needed, strict=True)):
+            tokens = self._tokens(arg) if now is PARTIAL and need is WHOLE else None
             if tokens is not None and tokens.axis == axis:
                 spread[i] = Split(tokens.dim, (), loose=True)
         if spread == [*states]:

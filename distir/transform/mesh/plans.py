@@ -20,17 +20,19 @@ from distir.analysis.placement_states import place_of
 from distir.ir import Function, Param, TensorType, TupleType, Type
 from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
+from distir.transform.sharding.context import sequence_states, sequences
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
+from distir.transform.sharding.mesh import IN_ORDER
 from distir.transform.sharding.ownership import Holders, by_owner, owned_weights
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import tell
 
-DATA, EXPERTS, TENSOR = "dp", "ep", "tp"
-AXES = (DATA, EXPERTS, TENSOR)
+DATA, EXPERTS, CONTEXT, TENSOR = "dp", "ep", "cp", "tp"
+AXES = (DATA, EXPERTS, CONTEXT, TENSOR)
 """The axes that a strategy may name, outermost first."""
 
-REPLICAS = (DATA, EXPERTS)
+REPLICAS = (DATA, EXPERTS, CONTEXT)
 """Those along which devices have parts of the inputs, and the same weights but for experts."""
 
 
@@ -51,6 +53,8 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
     settled = Flow(analysis.domain).entry(entry) if {EXPERTS, TENSOR} & {*sizes} else None
     every = {axis: [WHOLE] * len(entry.params) for axis in sizes}
     _split_batch(every, analysis, entry, sizes)
+    if CONTEXT in sizes:
+        every[CONTEXT] = sequence_states(entry, sequences(analysis.module), sizes[CONTEXT], IN_ORDER)
     if EXPERTS in sizes and settled is not None:
         owned = owned_weights(entry, settled)
         every[EXPERTS] = by_owner(entry, every[EXPERTS], owned, Holders(owners=sizes[EXPERTS]))

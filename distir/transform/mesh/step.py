@@ -13,6 +13,7 @@ from distir.transform.mesh.plans import AXES, REPLICAS, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
 from distir.transform.order import DISTRIBUTED, IN_KERNELS, ON_MESH, SPREAD, STATE_ON_HOSTS
 from distir.transform.sharding.batch import tokens
+from distir.transform.sharding.context import CONTEXTS, marked_for_context, tell_of_experts
 from distir.transform.sharding.ownership import with_owners
 from distir.transform.steps import Count, StepError, step
 
@@ -23,16 +24,18 @@ STAGES = ("0", "1", "2", "3")
     after=("cse",),
     before=(DISTRIBUTED, STATE_ON_HOSTS, IN_KERNELS),
     makes=(*SPREAD, ON_MESH),
-    choices={"zero": STAGES},
+    choices={"zero": STAGES, "cp_kind": CONTEXTS},
 )
 def mesh(
     module: Module,
     *,
     dp: Count = 1,
     ep: Count = 1,
+    cp: Count = 1,
     tp: Count = 1,
     zero: int = 0,
     sequence: bool = False,
+    cp_kind: str = CONTEXTS[0],
     skew: float = 0.0,
 ) -> Module:
     """Data and tensor parallelism and ZeRO at once: the program on a mesh, `mesh dp=4 tp=2 zero=3`.
@@ -54,7 +57,7 @@ def mesh(
     """
     if str(zero) not in STAGES:
         raise StepError(f"`zero` expected a stage from 0 to 3, found {zero}")
-    sizes = {axis: size for axis, size in zip(AXES, (dp, ep, tp), strict=True) if size > 1}
+    sizes = {axis: size for axis, size in zip(AXES, (dp, ep, cp, tp), strict=True) if size > 1}
     replicas = [axis for axis in REPLICAS if axis in sizes]
     if not sizes:
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
@@ -64,6 +67,9 @@ def mesh(
         raise StepError("`sequence` is of the devices along `tp`: give that, as in `mesh tp=2 sequence`")
     with paused_collection():
         module = with_counted_losses(module) if replicas else module
+        if cp > 1:
+            tell_of_experts(module, cp)
+            module = marked_for_context(module, cp_kind)
         module = with_owners(module, ep, skew) if ep > 1 else module
         analysis, entry = checked(module), entry_of(module)
         placed = plan(analysis, entry, sizes, zero)

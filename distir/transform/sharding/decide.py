@@ -46,6 +46,13 @@ class Exchanged(Typing):
 
     returned: tuple[State, ...] = ()
 
+    def unmarked(self, attrs: Attributes) -> Attributes:
+        """The attributes of the op, without the one that says it is executed so."""
+        assert self.layout is not None
+        assert self.layout.exchanged is not None
+        mark = self.layout.exchanged.mark
+        return Attributes({name: value for name, value in attrs.items() if name != mark})
+
 
 def decide(
     op: Op,
