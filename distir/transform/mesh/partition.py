@@ -58,7 +58,7 @@ from distir.transform.mesh.moves import AxisMove, NoWay, moves
 from distir.transform.mesh.wanted import Gradient
 from distir.transform.orphans import without_orphans
 from distir.transform.sharding.batch import Places as Batch
-from distir.transform.sharding.decide import Exchanged, NoRule, decide
+from distir.transform.sharding.decide import Exchanged, NoRule, NotExchanged, decide
 from distir.transform.sharding.reshard import block_sizes
 from distir.transform.sharding.spread import tokens_of
 
@@ -208,6 +208,8 @@ class _Body:
             except Reject as reject:
                 site = Site(self.function.name, index, reject.part if isinstance(reject.part, Part) else None)
                 raise ProgramError([Diagnostic(reject.code, site, reject.message, (), reject.help)]) from None
+            except NotExchanged as found:
+                raise found.at(Site(self.function.name, index)) from None
             except NoRule:
                 raise self._no_rule(index, statement) from None
             for name in results(statement):
