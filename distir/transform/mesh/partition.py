@@ -495,6 +495,8 @@ class _Body:
 
     def _in_blocks(self, arg: str, cut: SplitAlong) -> str:
         """A value of which each block is split by itself."""
+        if cuts_of(self._places(arg), cut.dim):
+            return self._in_blocks_of_parts(arg, cut)
         names = tuple(self.names.fresh(f"{arg}_block") for _ in cut.blocks)
         args, attrs = block_sizes(arg, Split(cut.dim, cut.blocks), 1)
         self._apply(Apply(names, "Split", args, attrs, facts=self._around))
@@ -505,6 +507,21 @@ class _Body:
         )
         made = self.names.fresh(f"{arg}_part")
         self._apply(Apply((made,), "Concat", parts, Attributes({"axis": cut.dim}), facts=self._around))
+        return made
+
+    def _in_blocks_of_parts(self, arg: str, cut: SplitAlong) -> str:
+        """The same of a value that is in parts of whole blocks of one size: blocks are a dimension meanwhile."""
+        found = type_of(self.value(arg))
+        assert isinstance(found, TensorType)
+        before, behind = (0,) * cut.dim, (found.shape or ())[cut.dim + 1 :]
+        block = cut.blocks[0].size if isinstance(cut.blocks[0], Repeated) else cut.blocks[0]
+        if not all(isinstance(dim, int) for dim in (block, *behind)):
+            raise NoWay
+        apart, made = (self.names.fresh(f"{arg}_{ending}") for ending in ("blocks", "part"))
+        self._apply(Apply((apart,), "Reshape", (arg, Literal((*before, -1, block, *behind))), facts=self._around))
+        inner = SplitAlong(cut.dim + 1, cut.axis)
+        part = self._brought(apart, places((*self._places(apart), inner)))
+        self._apply(Apply((made,), "Reshape", (part, Literal((*before, -1, *behind))), facts=self._around))
         return made
 
     # ---- pending sums
