@@ -67,7 +67,7 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
     if not cuts:
         return None
     blocked = [cut for cut in cuts if cut.blocks]
-    outer = cuts[:-1] if blocked else []
+    outer = cuts[:-1] if blocked else cuts[:0]
     if outer and (blocked != [cuts[-1]] or not _are_of_whole_blocks(size, cuts[-1], outer, sizes)):
         hint = "gather along one of them first"
         return Complaint(f"dimension {dim} is split in blocks along `{blocked[0].axis}`, and along another axis", hint)
@@ -95,8 +95,9 @@ def _are_of_whole_blocks(
     block = first.size if isinstance(first, Repeated) else first
     if isinstance(block, Shared) or any(other != first for other in others):
         return False
-    known = isinstance(size, int) and isinstance(number, int) and isinstance(block, int)
-    return not known or size % (block * number) == 0
+    if isinstance(size, int) and isinstance(number, int) and isinstance(block, int):
+        return size % (block * number) == 0
+    return True
 
 
 def _dividing(size: int, devices: int) -> str:

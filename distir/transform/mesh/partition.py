@@ -11,7 +11,7 @@ once for all its users; one that an update takes, as the update's weight and sta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -353,7 +353,7 @@ class _Body:
         self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], axis: str, gathered: bool
     ) -> Typing:
         """How a statement is executed along one axis; `gathered`: on no parts."""
-        op, size = OPS[statement.op], dict(self.axes)[axis]
+        op, size = OPS[statement.op], self._devices({axis})
         whole, made = tuple(map(erased, vs)), [type_of(w) for w in ws]
         states = [self._state(arg, axis) for arg in statement.args]
         if any(isinstance(type_of(v), TupleType) for v in vs):
@@ -368,15 +368,19 @@ class _Body:
             needed = self._parts(vs, found.needed, axis)
             return found if parts % needed == 0 else decided(states, math.lcm(parts, needed))
 
-        return self._with_spread_sums(statement, axis, states, decided)
+        return self._with_spread_sums(statement, axis, states, lambda states: decided(states))
+
+    def _devices(self, axes: Collection[str]) -> int:
+        """The number of devices along axes."""
+        return math.prod(size for axis, size in self.axes if axis in axes and isinstance(size, int))
 
     def _parts(self, vs: Sequence[Value], needed: Sequence[State], axis: str) -> int:
         """Into how many parts a dimension that is to be split along an axis is cut, along that and other axes."""
-        sizes, most = dict(self.axes), 1
+        most = 1
         for v, need in zip(vs, needed, strict=True):
             if isinstance(v, TensorType) and isinstance(need, Split):
                 cuts = {axis, *(cut.axis for cut in cuts_of(v.places, need.axis))}
-                most = max(most, math.prod(sizes[cut] for cut in cuts))
+                most = max(most, self._devices(cuts))
         return most
 
     def _of_items(
@@ -515,13 +519,14 @@ class _Body:
         assert isinstance(found, TensorType)
         before, behind = (0,) * cut.dim, (found.shape or ())[cut.dim + 1 :]
         block = cut.blocks[0].size if isinstance(cut.blocks[0], Repeated) else cut.blocks[0]
-        if not all(isinstance(dim, int) for dim in (block, *behind)):
+        sizes = [dim for dim in (block, *behind) if isinstance(dim, int)]
+        if len(sizes) < 1 + len(behind):
             raise NoWay
         apart, made = (self.names.fresh(f"{arg}_{ending}") for ending in ("blocks", "part"))
-        self._apply(Apply((apart,), "Reshape", (arg, Literal((*before, -1, block, *behind))), facts=self._around))
+        self._apply(Apply((apart,), "Reshape", (arg, Literal((*before, -1, *sizes))), facts=self._around))
         inner = SplitAlong(cut.dim + 1, cut.axis)
         part = self._brought(apart, places((*self._places(apart), inner)))
-        self._apply(Apply((made,), "Reshape", (part, Literal((*before, -1, *behind))), facts=self._around))
+        self._apply(Apply((made,), "Reshape", (part, Literal((*before, -1, *sizes[1:]))), facts=self._around))
         return made
 
     # ---- pending sums
@@ -543,10 +548,10 @@ class _Body:
         if spread is None or not isinstance(arg, str) or PendingAlong(spread.axis) not in self._pending(arg):
             return None
         if arg not in self._spread:
-            now, sizes = self._places(arg), dict(self.axes)
+            now = self._places(arg)
 
             def parts(dim: int) -> int:
-                return math.prod(sizes[axis] for axis in (spread.axis, *(cut.axis for cut in cuts_of(now, dim))))
+                return self._devices({spread.axis, *(cut.axis for cut in cuts_of(now, dim))})
 
             users = [self.function.body[i] for i in self._uses.get(arg, ())]
             batch = spread.batch.get(self.function.name, {})

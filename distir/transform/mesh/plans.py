@@ -5,8 +5,16 @@
 - `tp`, tensor parallelism: dimensions of weights that are met inside a block only are split: heads, the inner width of
   an MLP, the vocabulary. One weight of a block is split by columns, the next by rows (Shoeybi et al., *Megatron-LM*,
   2019).
-- ZeRO over `dp` (Rajbhandari et al., 2020): optimizer state is split, and with stage 3 weights, too. So an update takes
-  a part of the gradient, and gives a part of the weight.
+  Sequence parallelism is no placement of parameters, but of sums over `tp`: they are scattered along the sequence, and
+  gathered where a block begins (Korthikanti et al., 2022; `Spread` of the partitioner).
+- `ep`, expert parallelism: the weights of experts are split along the dimension that numbers experts, inputs along the
+  batch as over `dp`. A product needs rows where its experts are: an all-to-all brings them there, another one back
+  (Lepikhin et al., *GShard*, 2020). `owned` gives each device as many rows as another.
+- `cp`, context parallelism: inputs are split along the sequence. Attention is marked with the way in which queries of
+  one part meet the keys of all: gathered (Llama 3, 2024), around a ring (Liu et al., 2023), or by all-to-alls, which
+  give each device some heads of all places (Jacobs et al., *DeepSpeed-Ulysses*, 2023).
+- ZeRO (Rajbhandari et al., 2020) over all axes along which a weight would be whole, but `tp`: optimizer state is split,
+  and with stage 3 weights, too. So an update takes a part of the gradient, and gives a part of the weight.
 """
 
 from __future__ import annotations
@@ -51,7 +59,7 @@ class ParameterPlan:
 def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int) -> ParameterPlan:
     """The placement of the entry function's parameters. Raises ProgramError where a size does not divide."""
     settled = Flow(analysis.domain).entry(entry) if {EXPERTS, TENSOR} & {*sizes} else None
-    every = {axis: [WHOLE] * len(entry.params) for axis in sizes}
+    every: dict[str, list[State]] = {axis: [WHOLE for _ in entry.params] for axis in sizes}
     _split_batch(every, analysis, entry, sizes)
     if CONTEXT in sizes:
         every[CONTEXT] = sequence_states(entry, sequences(analysis.module), sizes[CONTEXT], IN_ORDER)

@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from distir.analysis import Checker, Instance
-from distir.ir import Apply, Statement, TensorType
+from distir.diagnostics import Diagnostic
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import Apply, Function, Site, Statement, TensorType
 from distir.ops import OPS, Value, type_of
 from distir.ops.splitting import layout
 from distir.transform.sharding.batch import Places
+
+
+def no_sequence(entry: Function, size: int) -> Diagnostic:
+    """The error for a program in which no sum could be spread."""
+    message = f"no sum in `@{entry.name}` has a sequence that splits over {size} devices"
+    hint = "leave out `sequence`, or take a number of devices that divides the sequence"
+    return Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)
 
 
 def tokens_of(
