@@ -68,7 +68,7 @@ def on_machine(module: Module, machine: Hardware, *, every: bool = False) -> OnM
     if devices.size * devices.count > MOST_WRITTEN:
         message = f"{found}; each of at most {MOST_WRITTEN:,} devices is simulated by itself then, "
         message += f"found {devices.size * devices.count:,}"
-        hint = "take a smaller mesh, whose innermost axes have sizes that divide the devices of a node"
+        hint = "simulate fewer devices, or give the innermost axes sizes that divide the devices of a node"
         raise ProgramError([Diagnostic(codes.BAD_MESH, _site(module), message, help=hint)])
     return OnMachine(expand(module))
 
@@ -179,7 +179,7 @@ def _work_of_each(
         for value in values:
             (own,) = domain.answer(replace(number, attrs=Attributes({"values": (value,)})), ())
             vs = [own if arg == name else v for arg, v in zip(statement.args, args, strict=True)]
-            with suppress(Reject):  # of a size that is not known: who simulates it is told
+            with suppress(Reject):  # for an unknown size the simulator has a message
                 yield work(OPS[statement.op], vs, made, statement.attrs)
 
 
