@@ -91,9 +91,11 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
     if not cuts:
         return None
     blocked = [cut for cut in cuts if cut.blocks]
-    if blocked and len(cuts) > 1:
+    outer = cuts[:-1] if blocked else cuts[:0]
+    if outer and (blocked != [cuts[-1]] or not _are_of_whole_blocks(size, cuts[-1], outer, sizes)):
         hint = "gather along one of them first"
         return Complaint(f"dimension {dim} is split in blocks along `{blocked[0].axis}`, and along another axis", hint)
+    cuts = cuts[len(outer) :]
     devices = count(sizes[cut.axis] for cut in cuts)
     over = " × ".join(f"{cut.axis} = {sizes[cut.axis]}" for cut in cuts)
     blocks = blocked[0].blocks if blocked else (size,)
@@ -108,6 +110,19 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
             message = f"{what} does not split over {devices} devices ({over})"
             return Complaint(message, _dividing(each, devices), uneven=Uneven(each, devices, over))
     return None
+
+
+def _are_of_whole_blocks(
+    size: Dim, blocked: SplitAlong, outer: Sequence[SplitAlong], sizes: Mapping[str, Size]
+) -> bool:
+    """Whether parts along outer axes are of as many whole blocks of one size, each of which is split by itself."""
+    number, (first, *others) = count(sizes[cut.axis] for cut in outer), blocked.blocks
+    block = first.size if isinstance(first, Repeated) else first
+    if isinstance(block, Shared) or any(other != first for other in others):
+        return False
+    if isinstance(size, int) and isinstance(number, int) and isinstance(block, int):
+        return size % (block * number) == 0
+    return True
 
 
 def _dividing(size: int, devices: int) -> str:

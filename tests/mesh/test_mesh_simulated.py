@@ -75,7 +75,7 @@ def test_too_many_devices_that_differ_are_refused_with_which_do():
         distir.simulate(placed, "dgx-a100x1024", bind={"B": 1024})
     (found,) = caught.value.diagnostics
     assert "some groups of 6 devices, neighbours, are linked otherwise than others" in found.message
-    assert found.help == "give the innermost axes sizes that divide the devices of a node"
+    assert found.help == "simulate fewer devices, or give the innermost axes sizes that divide the devices of a node"
 
 
 def test_a_mesh_of_16384_devices_is_simulated_as_one_of_its_groups_is():

@@ -20,6 +20,7 @@ from distir.transform.entry import without_idle_ends
 from distir.transform.inline import without_calls
 from distir.transform.mesh import erase, expand
 from distir.transform.mesh.partition import MeshPartition
+from distir.transform.sharding import marked_for_context, with_owners
 from distir.transform.steps import listening
 from distir.transform.verification import verify
 
@@ -33,6 +34,7 @@ MODELS = {
     "gemma": lambda: named("gemma2-2b", **LLAMA),
     "mpt": lambda: named("mpt-7b", **SMALL, ffn=64),
     "mixtral": lambda: named("mixtral-8x7b", **SMALL, kv_heads=2, head_size=8, experts=4, expert_ffn=32),
+    "qwen": lambda: named("qwen3-30b-a3b", **SMALL, kv_heads=2, head_size=8, experts=8, expert_ffn=24, top_k=3),
     "t5": lambda: named("t5-small", **SMALL, head_size=8, ffn=64),
     "bert": lambda: named("bert-base", **SMALL, ffn=64),
     "dropout": lambda: gpt2(**SMALL, dropout=0.1),
@@ -51,10 +53,23 @@ STEPS_BEFORE = {
     "fp8 mx": ("fp8=mx", "grad"),
 }
 
-TODAY = {"dp=2": ("dp=2",), "tp=2": ("tp=2",), "dp=2 tp=2": ("dtp=2,2,1",)}
+TODAY = {
+    "dp=2": ("dp=2",),
+    "tp=2": ("tp=2",),
+    "dp=2 tp=2": ("dtp=2,2,1",),
+    "dp=2 tp=2 sequence": ("dtp=2,2,1", "sequence"),
+    "ep=2": ("ep=2",),
+    "dp=2 ep=2": ("ep=2", "dp=2"),
+    "dp=2 ep=2 tp=2 sequence": ("dtp=4,2,1", "experts=2", "sequence"),
+    "cp=2": ("cp=2", "zigzag=false"),
+    "cp=2 cp_kind=a2a": ("cp=2", "cp_kind=a2a"),
+    "dp=2 cp=2": ("cp=2", "zigzag=false", "dp=2"),
+    "dp=2 cp=2 cp_kind=ring": ("cp=2", "zigzag=false", "cp_kind=ring", "dp=2"),
+    "ep=2 cp=2": ("dtp=2,1,1", "experts=2", "context=2", "zigzag=false"),
+}
 """The steps of one axis each that are the same strategy; with `zero=… partition=split`."""
 
-FORWARD = [("forward", strategy) for strategy in TODAY]
+FORWARD = [("forward", strategy) for strategy in ("dp=2", "tp=2", "dp=2 tp=2")]
 ZERO = [("step", f"dp=2 zero={stage}") for stage in (1, 2, 3)] + [("step", "dp=2 tp=2 zero=3")]
 CASES = [
     *((model, *case) for model in ("mlp", "gpt2", "llama") for case in (*FORWARD, ("step", "dp=2 tp=2"), *ZERO)),
@@ -64,6 +79,13 @@ CASES = [
     ("llama", "accumulated", "dp=2"),
     ("mpt", "step", "dp=2 tp=2"),
     ("gemma", "step", "dp=2 tp=2"),
+    *((model, "step", "dp=2 tp=2 sequence") for model in ("gpt2", "llama")),
+    ("llama", "forward", "dp=2 tp=2 sequence"),
+    *(("mixtral", "step", strategy) for strategy in ("ep=2", "dp=2 ep=2 tp=2 sequence", "dp=2 ep=2 zero=3")),
+    ("qwen", "forward", "dp=2 ep=2"),
+    *(("llama", "step", strategy) for strategy in ("cp=2", "dp=2 cp=2 zero=3", "dp=2 cp=2 cp_kind=ring")),
+    ("gemma", "step", "dp=2 cp=2"),
+    ("mixtral", "step", "ep=2 cp=2"),
 ]
 FURTHER = [(model, "step", "dp=2 tp=2 zero=3") for model in ("mixtral", "t5", "bert", "dropout", "gemma", "mpt")]
 OTHERWISE = [
@@ -75,6 +97,9 @@ OTHERWISE = [
     ("bert", "fp8 mx", "dp=2 zero=1"),
     ("llama", "adafactor", "dp=2 zero=1"),
     ("llama", "accumulated", "dp=2 tp=2 zero=3"),
+    ("llama", "checkpointed", "dp=2 tp=2 sequence zero=2"),
+    ("llama", "step", "dp=2 cp=2 tp=2 sequence"),
+    ("qwen", "mixed", "ep=4 zero=1"),
     *FURTHER[:1],
 ]
 """What computes the same, and communicates otherwise than the steps of one axis do."""
@@ -108,19 +133,28 @@ def placed(model, kind, strategy):
     return distir.transform(program(model, kind), "mesh", *strategy.split())
 
 
+def meant(model, kind, strategy):
+    """The program that a strategy is of: with rows for the owners of experts, and the kind of attention stated."""
+    made, words = program(model, kind), dict(word.partition("=")[::2] for word in strategy.split())
+    made = with_owners(made, int(words["ep"]), 0) if "ep" in words else made
+    return marked_for_context(made, words.get("cp_kind", "allgather")) if "cp" in words else made
+
+
 def time_of(module):
-    return simulate(module, "dgx-a100").latency_s
+    return simulate(module, "dgx-a100x2").latency_s
 
 
 @pytest.mark.parametrize(("model", "kind", "strategy"), CASES)
 def test_without_placements_and_collectives_it_is_the_program(model, kind, strategy):
     found = placed(model, kind, strategy)
     assert any(ops_in(found, *COLLECTIVES)) or (kind, strategy) == ("forward", "dp=2")
-    assert without_calls(erase(found)) == without_calls(without_idle_ends(program(model, kind)))
+    assert without_calls(erase(found)) == without_calls(without_idle_ends(meant(model, kind, strategy)))
 
 
 @pytest.mark.by_turns
-@pytest.mark.parametrize(("model", "kind", "strategy"), [*CASES, *OTHERWISE, *also_together(*FURTHER[1:])])
+@pytest.mark.parametrize(
+    ("model", "kind", "strategy"), [*CASES, *OTHERWISE, *also_together(*FURTHER[1:], ("t5", "step", "dp=2 cp=2"))]
+)
 def test_every_copy_on_every_device_is_that_of_the_program(model, kind, strategy):
     found = verify(program(model, kind), placed(model, kind, strategy))
     assert found.equal, [row for row in found.results if not row.equal]
@@ -363,6 +397,11 @@ def test_what_a_replica_stores_whole_is_said():
 @pytest.mark.parametrize(("words", "message"), [
     ("mesh", "expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`"),
     ("mesh tp=2 zero=1", "`zero` partitions over replicas: give `dp`, as in `mesh dp=4 zero=3`"),
+    ("mesh dp=2 sequence", "`sequence` spreads sums over shards: give `tp`, as in `mesh tp=2 sequence`"),
+    ("mesh dp=2 skew=1.2", "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`"),
+    ("mesh dp=2 cp_kind=ring",
+     "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`"),
+    ("mesh cp=2 cp_kind=al2a", "there is no `cp_kind` `al2a`; did you mean `a2a`?"),
     ("mesh dp=2 zero=4", "`zero` expected a stage from 0 to 3, found 4"),
     ("mesh zeros=2", "there is no step or option `zeros` after `mesh`; did you mean `zero`?"),
 ])  # fmt: skip
@@ -372,15 +411,23 @@ def test_words_that_say_no_strategy_are_refused(words, message):
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(("words", "code", "message", "remedy"), [
-    ("mesh dp=3", "DIR620", "which does not split over 3 devices", "2, 4, 8 would do"),
-    ("mesh tp=3", "DIR620", "16 does not split over 3 devices", "2, 4, 8, 16 would do"),
-    ("mesh dp=2 mesh dp=2", "DIR691", "represents a mesh", "`distir erase` the sequential one"),
-    ("dp=2 mesh tp=2", "DIR605", "is distributed already", "apply it to the program before that"),
+@pytest.mark.parametrize(("model", "words", "code", "message", "remedy"), [
+    ("mlp", "mesh tp=2 sequence", "DIR623", "no sum in `@main` has a sequence", "leave out `sequence`"),
+    ("mlp", "mesh ep=2", "DIR623", "`@main` dispatches no tokens to experts", "leave out `ep`"),
+    ("mlp", "mesh cp=2", "DIR623", "no attention that could be split along the sequence", "the op `Attention`"),
+    ("llama", "mesh tp=2 dp=2 ep=2", "DIR623", "`@main` dispatches no tokens to experts", "leave out `ep`"),
+    ("mixtral", "mesh ep=3", "DIR620", "4 experts do not split over 3 devices", "2, 4 would do"),
+    ("mixtral", "mesh ep=2 dp=4", "DIR620", "is 4, which does not split over 8 devices", "2, 4 would do"),
+    ("llama", "mesh cp=3", "DIR620", "dimension 1 is 8, which does not split over 3 devices", "2, 4, 8 would do"),
+    ("llama", "mesh cp=2 tp=2 cp_kind=a2a", "DIR620", "4 and 2 heads, which do not split over 4 devices", "2 would do"),
+    ("mlp", "mesh dp=3", "DIR620", "which does not split over 3 devices", "2, 4, 8 would do"),
+    ("mlp", "mesh tp=3", "DIR620", "16 does not split over 3 devices", "2, 4, 8, 16 would do"),
+    ("mlp", "mesh dp=2 mesh dp=2", "DIR691", "represents a mesh", "`distir erase` the sequential one"),
+    ("mlp", "dp=2 mesh tp=2", "DIR605", "is distributed already", "apply it to the program before that"),
 ])  # fmt: skip
-def test_a_program_that_cannot_be_placed_so_is_refused_with_what_would_do(words, code, message, remedy):
+def test_a_program_that_cannot_be_placed_so_is_refused_with_what_would_do(model, words, code, message, remedy):
     with pytest.raises(distir.ProgramError) as caught:
-        distir.transform(program("mlp", "forward"), *words.split())
+        distir.transform(program(model, "forward"), *words.split())
     (found,) = caught.value.diagnostics
     assert found.code.number == code
     assert message in found.message

@@ -356,13 +356,23 @@ class _Body(ShardedBody):
         names, first = [axis for axis, _ in self.axes], len(self.items)
         along = [names.index(axis) for axis in axes_of(statement)]
         with self.along(*along):
-            now, then = (state_along(_of_items(s), along[0]) for s in (self.state(arg), given))
+            now, then = (self._along(_of_items(s), along[0]) for s in (self.state(arg), given))
             self._brought(arg, name, w, now, then)
         for number, item in enumerate(self.items[first:], first):
             self.items[number] = with_facts(item, statement.facts)
             if isinstance(item, Collective):
                 self.items[number] = replace(self.items[number], stream=statement.stream)
         self.define(name, w, given)
+
+    def _along(self, state: State, factor: int) -> State:
+        """The state along an axis of the parts along those that are outside of it: of their blocks."""
+        own = state_along(state, factor)
+        if not isinstance(state, Nested) or not isinstance(own, Split) or len(own.blocks) < 2:
+            return own
+        outer = [
+            size for k, other, size in state.cuts if isinstance(other, Split) and other.axis == own.axis and k != factor
+        ]
+        return replace(own, blocks=own.blocks[: len(own.blocks) // math.prod(outer)])
 
     def _brought(self, arg: str, name: str, w: Value, now: State, then: State) -> None:
         """Append what brings a value from one placement along an axis into another, under a name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.ir import Attributes, Constant, PendingAlong, Places, SplitAlong
 from distir.ir.places import Repeated, along, cuts_of, places, without
@@ -16,12 +16,22 @@ class NoWay(Exception):  # noqa: N818 - a verdict on two placements, not a failu
 
 @dataclass(frozen=True, slots=True)
 class AxisMove:
-    """One collective over an axis: its op and attributes, the ending of its result's name, and the new placement."""
+    """One collective over axes: its op and attributes, the ending of its result's name, and the new placement.
+
+    `cut`: how a dimension is cut.
+    """
 
     op: str
     attrs: Attributes
     ending: str
     given: Places
+    cut: SplitAlong | None = None
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes that it is over, the outermost first."""
+        axes = self.attrs["axis"]
+        return tuple(map(str, axes)) if isinstance(axes, tuple) else (str(axes),)
 
     @property
     def reduces(self) -> bool:
@@ -32,11 +42,34 @@ class AxisMove:
 REDUCING = frozenset({"AllReduce", "ReduceScatter"})
 
 
-def moves(now: Places, wanted: Places) -> Iterator[AxisMove]:
+def moves(now: Places, wanted: Places, together: Sequence[str] = ()) -> list[AxisMove]:
     """What brings a value from one placement into another: what makes it smaller first, gathering last.
 
-    A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Raises NoWay.
+    A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Over several of the
+    axes that are `together`, which are in the order of the mesh, it is one collective. Raises NoWay.
     """
+    found: list[AxisMove] = []
+    for move in _moves(now, wanted):
+        both = _joined(found[-1], move, together) if found else None
+        found[-1:] = [both] if both is not None else [*found[-1:], move]
+    return found
+
+
+def _joined(first: AxisMove, then: AxisMove, together: Sequence[str]) -> AxisMove | None:
+    """One collective for two, one after the other; None if they are not of one kind, over axes that are together."""
+    own, other = ({**move.attrs, "axis": ""} for move in (first, then))
+    axes = (*then.axes, *first.axes) if then.op == "AllGather" else (*first.axes, *then.axes)
+    if first.op != then.op or own != other or not {*axes} <= {*together} or then.op == "AllToAll":
+        return None
+    if "blocks" in first.attrs:
+        return None
+    if then.op == "AllReduce":
+        axes = tuple(axis for axis in together if axis in axes)
+    return replace(then, attrs=Attributes({**then.attrs, "axis": axes}))
+
+
+def _moves(now: Places, wanted: Places) -> Iterator[AxisMove]:
+    """The same, over one axis each."""
     while now != wanted:
         move = _split(now, wanted) or _reduced(now, wanted) or _exchanged(now, wanted) or _gathered(now, wanted)
         if move is None:
@@ -96,7 +129,7 @@ def _gathered(now: Places, wanted: Places) -> AxisMove | None:
 
 
 def _move(op: str, ending: str, now: Places, cut: SplitAlong, **attrs: Constant) -> AxisMove:
-    return AxisMove(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)))
+    return AxisMove(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)), cut)
 
 
 def _is_next(now: Places, cut: SplitAlong, wanted: Places) -> bool:

@@ -9,19 +9,26 @@ every device is written out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
+from distir.analysis import Checker, Instance
 from distir.cost import Hardware, larger
 from distir.cost.alike import alike
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import placements as codes
 from distir.diagnostics.codes import simulation
-from distir.ir import Apply, Module, Part, Site
+from distir.ir import Apply, Attributes, Module, Part, Site, ops_in
 from distir.ir.per_thread import kept_per_thread
 from distir.ir.places import show_mesh
-from distir.ops.group import represented
+from distir.ops import OPS, Reject, type_of
+from distir.ops.group import GroupConstant, represented
+from distir.ops.resources import Work
+from distir.ops.workload import work
+from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.instances import first_instances
 from distir.transform.mesh.expansion import expand
 from distir.transform.mesh.sizes import axes_of_device, refuse_names
 from distir.transform.sharding.items import NoRun
@@ -61,7 +68,7 @@ def on_machine(module: Module, machine: Hardware, *, every: bool = False) -> OnM
     if devices.size * devices.count > MOST_WRITTEN:
         message = f"{found}; each of at most {MOST_WRITTEN:,} devices is simulated by itself then, "
         message += f"found {devices.size * devices.count:,}"
-        hint = "give the innermost axes sizes that divide the devices of a node"
+        hint = "simulate fewer devices, or give the innermost axes sizes that divide the devices of a node"
         raise ProgramError([Diagnostic(codes.BAD_MESH, _site(module), message, help=hint)])
     return OnMachine(expand(module))
 
@@ -78,10 +85,13 @@ def one_for_all(module: Module, machine: Hardware) -> OnMachine | str:
     _refuse_larger(module, devices, machine)
     try:
         one = expand(module, representative=True)
+        uneven = _uneven(one)
         unlike = _unlike(one, devices, machine)
     except NoRun as found:
         axes = ", ".join(f"`{module.mesh[factor][0]}`" for factor in found.factors)
         return f"devices along {axes}, in this order, are not equally far apart"
+    if uneven is not None:
+        return f"`{uneven}` does more on some devices than on others"
     if unlike is None:
         return OnMachine(one, devices.size, in_lines=True)
     return f"devices of `{show_mesh(module.mesh)}` are not alike on `{machine.name}`: {unlike}"
@@ -139,6 +149,38 @@ def _unlike(one: Module, devices: Mesh, machine: Hardware) -> str | None:
             apart = "neighbours" if stride == 1 else f"{stride} apart"
             return f"some groups of {size} devices, {apart}, are linked otherwise than others"
     return None
+
+
+def _uneven(one: Module) -> str | None:
+    """An op of which the work depends on a number that is another for each device; None if there is none.
+
+    As causal attention of a part of the queries, of which the first have fewer keys before them.
+    """
+    if not any(ops_in(one, GroupConstant.name)):
+        return None
+    analysis = checked(one)
+    for instance in first_instances(analysis, entry_of(one)):
+        numbers = {s.results[0]: s for s in ops_in(instance.function, GroupConstant.name)}
+        for statement in ops_in(instance.function):
+            own = {arg: numbers[arg] for arg in statement.args if isinstance(arg, str) and arg in numbers}
+            if own and len({*_work_of_each(statement, own, instance, analysis.domain)}) > 1:
+                return statement.op
+    return None
+
+
+def _work_of_each(
+    statement: Apply, numbers: Mapping[str, Apply], instance: Instance, domain: Checker
+) -> Iterator[Work]:
+    """The work of a statement with each of the values of its operands that are numbers of devices."""
+    args, made = instance.state(statement.args), [*map(type_of, instance.state(statement.results))]
+    for name, number in numbers.items():
+        values = number.attrs["values"]
+        assert isinstance(values, tuple)
+        for value in values:
+            (own,) = domain.answer(replace(number, attrs=Attributes({"values": (value,)})), ())
+            vs = [own if arg == name else v for arg, v in zip(statement.args, args, strict=True)]
+            with suppress(Reject):  # for an unknown size the simulator has a message
+                yield work(OPS[statement.op], vs, made, statement.attrs)
 
 
 def _groups(first: int, count: int, size: int, stride: int) -> Iterator[Sequence[int]]:

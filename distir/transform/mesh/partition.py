@@ -11,7 +11,7 @@ once for all its users; one that an update takes, as the update's weight and sta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -57,12 +57,23 @@ from distir.placement.rule import Typing
 from distir.transform.mesh.moves import AxisMove, NoWay, moves
 from distir.transform.mesh.wanted import Gradient
 from distir.transform.orphans import without_orphans
-from distir.transform.sharding.decide import NoRule, decide
+from distir.transform.sharding.batch import Places as Batch
+from distir.transform.sharding.decide import Exchanged, NoRule, NotExchanged, decide
+from distir.transform.sharding.spread import tokens_of
 
 Loose = frozenset[str]
 """The axes along which a value is split only to be stored so: an op that could be split otherwise gathers it."""
 
 FIXED: Loose = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """An axis over which sums are spread along their tokens, instead of being given whole to all of its devices."""
+
+    axis: str
+    batch: Mapping[str, Batch]
+    """By function: the dimensions of its values that are the batch, and so no tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +96,13 @@ class MeshPartition:
 
     analysis: Analysis
     axes: Axes
+    replicas: Sequence[str] = ()
+    """The axes along which devices have parts of the inputs, outermost first: a collective may be over several."""
+    spread: Spread | None = None
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
+    spread_sums: int = 0
     _done: dict[Key, PlacedCallee] = field(default_factory=dict[Key, PlacedCallee])
 
     def entry(
@@ -119,7 +134,7 @@ class MeshPartition:
             function = self.analysis.module.functions[name]
             body = _Body(self, function, args, loose)
             yield body.run()
-            returned = tuple(map(body.settled, function.returned))
+            returned = tuple(map(body.kept, function.returned))
             written = self._named(self._made(function, body, returned))
             given = tuple(map(body.value, returned))
             known = self._done[key] = PlacedCallee(written, given, tuple(map(body.loose, returned)), body.sums)
@@ -166,8 +181,12 @@ class _Body:
         """The facts of collectives for the present statement."""
         self._values: dict[str, Value] = {}
         self._loose: dict[str, Loose] = {}
+        self._spread: dict[str, SplitAlong | None] = {}
+        """By pending sum: how it is spread along its tokens."""
         self._settled: dict[str, str] = {}
         """By pending sum: what it was first brought to."""
+        self._exchanged: dict[str, str] = {}
+        """By value that is split: what it was first brought to, split along another dimension."""
         self._moved: dict[tuple[str, Places, str], str] = {}
         """By value, placement and, of one that is gathered for its use, phase: the collective's result."""
         for param, value, own in zip(function.params, args, loose, strict=True):
@@ -188,6 +207,8 @@ class _Body:
             except Reject as reject:
                 site = Site(self.function.name, index, reject.part if isinstance(reject.part, Part) else None)
                 raise ProgramError([Diagnostic(reject.code, site, reject.message, (), reject.help)]) from None
+            except NotExchanged as found:
+                raise found.at(Site(self.function.name, index)) from None
             except NoRule:
                 raise self._no_rule(index, statement) from None
             for name in results(statement):
@@ -215,6 +236,11 @@ class _Body:
         while isinstance(arg, str) and arg in self._settled:
             arg = self._settled[arg]
         return arg
+
+    def kept(self, arg: Arg) -> Arg:
+        """An argument as a function returns it: split as its first user needed it, as will a backward pass."""
+        arg = self.settled(arg)
+        return self._exchanged.get(arg, arg) if isinstance(arg, str) else arg
 
     def returned(self, arg: Arg) -> Arg:
         """A result of the program: nothing is pending, and blocks are in a finite list."""
@@ -260,7 +286,24 @@ class _Body:
             frozenset(axis for (axis, _), typing in zip(self.axes, each, strict=True) if _is_loose(typing.given[j]))
             for j in range(len(ws))
         ]
-        self._write(replace(statement, args=tuple(args)), ws, loose)
+        self._write_exchanged(replace(statement, args=tuple(args)), ws, loose, each)
+
+    def _write_exchanged(
+        self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose], each: Sequence[Typing]
+    ) -> None:
+        """Append an op whose operands are placed as it needs them, and bring results back that it gives otherwise."""
+        names, attrs, back = [*statement.results], statement.attrs, list[tuple[str, str, list[State]]]()
+        for typing in each:
+            attrs = typing.unmarked(attrs) if isinstance(typing, Exchanged) else attrs
+        for j, name in enumerate(statement.results):
+            wanted = [t.returned[j] if isinstance(t, Exchanged) else t.given[j] for t in each]
+            if name != DISCARD and wanted != [t.given[j] for t in each]:
+                names[j] = self.names.fresh(f"{name}_own")
+                back.append((names[j], name, wanted))
+        claims = () if back else statement.claims
+        self._write(replace(statement, results=tuple(names), attrs=attrs, claims=claims), ws, loose)
+        for made, name, wanted in back:
+            self._as_needed(made, wanted, [axis for axis, _ in self.axes], name)
 
     def _call(self, statement: Call) -> Deep[None]:
         function = self.domain.module.functions[statement.function]
@@ -277,7 +320,12 @@ class _Body:
 
     def _used(self, arg: Arg) -> Arg:
         """An argument, gathered where it is split only to be stored so: once for a function, before it is called."""
-        return self._brought(arg, tuple(p for p in self._places(arg) if p.axis not in self.loose(arg)))
+        return self._brought(arg, tuple(p for p in self._places(arg) if p.axis not in self._stored(arg)))
+
+    def _stored(self, arg: Arg) -> Loose:
+        """The axes along which a value is split only to be stored so, and gathered for its use: not its tokens."""
+        spread = self.program.spread
+        return self.loose(arg) if spread is None else self.loose(arg) - {spread.axis}
 
     def _write(self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose]) -> None:
         """Append an op whose operands are placed as it needs them."""
@@ -304,14 +352,35 @@ class _Body:
         self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], axis: str, gathered: bool
     ) -> Typing:
         """How a statement is executed along one axis; `gathered`: on no parts."""
-        op, size = OPS[statement.op], dividing(vs, axis, dict(self.axes)) or 1  # sizes are numbers
+        op, size = OPS[statement.op], self._devices({axis})
         whole, made = tuple(map(erased, vs)), [type_of(w) for w in ws]
         states = [self._state(arg, axis) for arg in statement.args]
         if any(isinstance(type_of(v), TupleType) for v in vs):
+            size = dividing(vs, axis, dict(self.axes)) or 1  # sizes are numbers
             return self._of_items(op.name, statement, whole, states, ws, size)
         if gathered:
             states = [WHOLE if isinstance(s, Split) else s for s in states]
-        return decide(op, statement.attrs, whole, states, made, size)
+
+        def decided(states: Sequence[State], parts: int = size) -> Typing:
+            """How it is executed on operands placed so, if a dimension is cut into so many parts, or into more."""
+            found = decide(op, statement.attrs, whole, states, made, parts)
+            needed = self._parts(vs, found.needed, axis)
+            return found if parts % needed == 0 else decided(states, math.lcm(parts, needed))
+
+        return self._with_spread_sums(statement, axis, states, lambda states: decided(states))
+
+    def _devices(self, axes: Collection[str]) -> int:
+        """The number of devices along axes."""
+        return math.prod(size for axis, size in self.axes if axis in axes and isinstance(size, int))
+
+    def _parts(self, vs: Sequence[Value], needed: Sequence[State], axis: str) -> int:
+        """Into how many parts a dimension that is to be split along an axis is cut, along that and other axes."""
+        most = 1
+        for v, need in zip(vs, needed, strict=True):
+            if isinstance(v, TensorType) and isinstance(need, Split):
+                cuts = {axis, *(cut.axis for cut in cuts_of(v.places, need.axis))}
+                most = max(most, self._devices(cuts))
+        return most
 
     def _of_items(
         self,
@@ -361,15 +430,15 @@ class _Body:
             found.append(axis)
         return found
 
-    def _as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str]) -> Arg:
-        """An operand as a statement needs it along each axis. Raises NoWay."""
+    def _as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str], name: str = "") -> Arg:
+        """An operand as a statement needs it along each axis, under a name if one is given. Raises NoWay."""
         if any(isinstance(s, tuple) for s in needed):
             return self._items_as_needed(arg, needed, order)
         if not isinstance(type_of(self.value(arg)), TensorType) or is_host(self.value(arg)):
             return arg
         states = dict(zip((axis for axis, _ in self.axes), needed, strict=True))
         found = (place_of(states[axis], axis) for axis in order)
-        return self._brought(arg, places(place for place in found if place is not None))
+        return self._brought(arg, places(place for place in found if place is not None), name)
 
     def _items_as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str]) -> Arg:
         """A tuple whose items are brought to where they are needed, each by itself."""
@@ -396,27 +465,52 @@ class _Body:
         found = type_of(self.value(arg))
         return found.places if isinstance(found, TensorType) else ()
 
-    def _brought(self, arg: Arg, wanted: Places) -> Arg:
-        """A value in another placement. Raises NoWay."""
-        for move in [*moves(self._places(arg), wanted)]:
+    def _brought(self, arg: Arg, wanted: Places, name: str = "") -> Arg:
+        """A value in another placement, under a name if one is given. Raises NoWay."""
+        for move in moves(self._places(arg), wanted, self.program.replicas):
             assert isinstance(arg, str), "literals are host values"
-            arg = self._collective(arg, move)
+            arg = self._collective(arg, move, name if move.given == wanted else "")
         return arg
 
-    def _collective(self, arg: str, move: AxisMove) -> str:
+    def _collective(self, arg: str, move: AxisMove, name: str = "") -> str:
         """The result of a collective; of a weight that is gathered for its use, again in each phase."""
-        of = self.loose(arg) & {str(move.attrs["axis"])}
+        of = self._stored(arg).intersection(move.axes)
         key = (arg, move.given, self._around.phase if of else "")
         if key not in self._moved:
-            made = self._moved[key] = self.names.fresh(f"{arg}_{move.ending}")
+            if move.cut is not None and move.cut.blocks and cuts_of(self._places(arg), move.cut.dim):
+                self._moved[key] = self._in_blocks_of_parts(arg, move.cut)
+                return self._moved[key]
+            made = self._moved[key] = name or self.names.fresh(f"{arg}_{move.ending}")
             self.written.append(Apply((made,), move.op, (arg,), move.attrs, facts=self._around))
             before = type_of(self.value(arg))
             assert isinstance(before, TensorType)
-            self._define(made, replace(before, places=move.given), self.loose(arg) - of)
+            loose = self.loose(arg) - of
+            if move.cut is not None and move.cut == self._tokens(arg):
+                loose |= {move.cut.axis}
+                self.program.spread_sums += 1
+            self._define(made, replace(before, places=move.given), loose)
+            if move.op == "AllToAll":
+                self._exchanged.setdefault(arg, made)
             if move.reduces:
                 self.sums += 1
                 self._settled.setdefault(arg, made)
         return self._moved[key]
+
+    def _in_blocks_of_parts(self, arg: str, cut: SplitAlong) -> str:
+        """A value in parts of whole blocks of one size, with each block split: blocks are a dimension meanwhile."""
+        found = type_of(self.value(arg))
+        assert isinstance(found, TensorType)
+        before, behind = (0,) * cut.dim, (found.shape or ())[cut.dim + 1 :]
+        block = cut.blocks[0].size if isinstance(cut.blocks[0], Repeated) else cut.blocks[0]
+        sizes = [dim for dim in (block, *behind) if isinstance(dim, int)]
+        if len(sizes) < 1 + len(behind):
+            raise NoWay
+        apart, made = (self.names.fresh(f"{arg}_{ending}") for ending in ("blocks", "part"))
+        self._apply(Apply((apart,), "Reshape", (arg, Literal((*before, -1, *sizes))), facts=self._around))
+        inner = SplitAlong(cut.dim + 1, cut.axis)
+        part = self._brought(apart, places((*self._places(apart), inner)))
+        self._apply(Apply((made,), "Reshape", (part, Literal((*before, -1, *sizes[1:]))), facts=self._around))
+        return made
 
     # ---- pending sums
 
@@ -424,11 +518,51 @@ class _Body:
         """The sums that are pending in a value."""
         return tuple(p for p in self._places(arg) if p == PendingAlong(p.axis))
 
+    def _left(self, arg: Arg, kept: Sequence[str] = ()) -> Places:
+        """The placement of a value without pending sums but along axes that are `kept`: whole, or spread."""
+        now, pending = self._places(arg), self._pending(arg)
+        left = tuple(p for p in now if p.axis in kept or p not in pending)
+        spread = self._tokens(arg)
+        return left if spread is None or spread.axis in kept else places((*left, spread))
+
+    def _tokens(self, arg: Arg) -> SplitAlong | None:
+        """How a pending sum is spread along its tokens, if it is."""
+        spread = self.program.spread
+        if spread is None or not isinstance(arg, str) or PendingAlong(spread.axis) not in self._pending(arg):
+            return None
+        if arg not in self._spread:
+            now = self._places(arg)
+
+            def parts(dim: int) -> int:
+                return self._devices({spread.axis, *(cut.axis for cut in cuts_of(now, dim))})
+
+            users = [self.function.body[i] for i in self._uses.get(arg, ())]
+            batch = spread.batch.get(self.function.name, {})
+            dim = tokens_of(arg, self.value(arg), batch, users, self.instance, self.domain, parts)
+            self._spread[arg] = None if dim is None else SplitAlong(dim, spread.axis)
+        return self._spread[arg]
+
+    def _with_spread_sums(
+        self, statement: Apply, axis: str, states: Sequence[State], decided: Callable[[Sequence[State]], Typing]
+    ) -> Typing:
+        """How a statement is executed along one axis: on sums that are spread along tokens, if it can use parts."""
+        typing = decided(states)
+        spread = [*states]
+        for i, (arg, now, need) in enumerate(zip(statement.args, states, typing.needed, strict=True)):
+            tokens = self._tokens(arg) if now is PARTIAL and need is WHOLE else None
+            if tokens is not None and tokens.axis == axis:
+                spread[i] = Split(tokens.dim, (), loose=True)
+        if spread == [*states]:
+            return typing
+        found = decided(spread)
+        rows = zip(found.needed, spread, states, strict=True)
+        return found if all(need == s for need, s, before in rows if s != before) else typing
+
     def _ended(self, arg: Arg, kept: Sequence[str] = ()) -> Arg:
         """A value without pending sums but along axes that are `kept`; a gradient is split as its update wants it."""
         now = self._places(arg)
-        left = tuple(p for p in now if p.axis in kept or p not in self._pending(arg))
         gradient = self.gradients.get(arg) if isinstance(arg, str) else None
+        left = self._left(arg, kept)
         if left == now or gradient is None:
             return self._brought(arg, left)
         around, self._around = self._around, replace(self._around, of=gradient.of)
@@ -510,8 +644,13 @@ class _Body:
             return tuple(args)
 
         def sums(kept: Sequence[int]) -> Deep[int]:
-            vs = tuple(self.value(a) if i in kept else _whole(self.value(a)) for i, a in enumerate(args))
-            return (yield self.program.callee(statement.function, vs, tuple(map(self.loose, args)))).sums
+            vs, loose = [*map(self.value, args)], [*map(self.loose, args)]
+            for i in set(pending).difference(kept):
+                tokens, found = self._tokens(args[i]), vs[i]
+                assert isinstance(found, TensorType)
+                vs[i] = replace(found, places=self._left(args[i]))
+                loose[i] |= {tokens.axis} if tokens is not None else FIXED
+            return (yield self.program.callee(statement.function, tuple(vs), tuple(loose))).sums
 
         least, kept = (yield sums(())), pending
         if (yield sums(pending)) > least:
@@ -563,13 +702,6 @@ def _claim(claim: Type, v: Value) -> Type:
     if isinstance(claim, TupleType) and isinstance(found, TupleType):
         return TupleType(tuple(_claim(c, t) for c, t in zip(claim.items, found.items, strict=True)))
     return claim
-
-
-def _whole(v: Value) -> Value:
-    """A value without pending sums."""
-    if not isinstance(v, TensorType):
-        return v
-    return replace(v, places=tuple(p for p in v.places if p != PendingAlong(p.axis)))
 
 
 def _may_be_returned(place: SplitAlong | PendingAlong) -> bool:

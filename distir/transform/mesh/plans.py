@@ -5,12 +5,21 @@
 - `tp`, tensor parallelism: dimensions of weights that are met inside a block only are split: heads, the inner width of
   an MLP, the vocabulary. One weight of a block is split by columns, the next by rows (Shoeybi et al., *Megatron-LM*,
   2019).
-- ZeRO over `dp` (Rajbhandari et al., 2020): optimizer state is split, and with stage 3 weights, too. So an update takes
-  a part of the gradient, and gives a part of the weight.
+  Sequence parallelism is no placement of parameters, but of sums over `tp`: they are scattered along the sequence, and
+  gathered where a block begins (Korthikanti et al., 2022; `Spread` of the partitioner).
+- `ep`, expert parallelism: the weights of experts are split along the dimension that numbers experts, inputs along the
+  batch as over `dp`. A product needs rows where its experts are: an all-to-all brings them there, another one back
+  (Lepikhin et al., *GShard*, 2020). `owned` gives each device as many rows as another.
+- `cp`, context parallelism: inputs are split along the sequence. Attention is marked with the way in which queries of
+  one part meet the keys of all: gathered (Llama 3, 2024), around a ring (Liu et al., 2023), or by all-to-alls, which
+  give each device some heads of all places (Jacobs et al., *DeepSpeed-Ulysses*, 2023).
+- ZeRO (Rajbhandari et al., 2020) over all axes along which a weight would be whole, but `tp`: optimizer state is split,
+  and with stage 3 weights, too. So an update takes a part of the gradient, and gives a part of the weight.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,12 +29,24 @@ from distir.ir import Apply, Function, Param, TensorType, TupleType, Type
 from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
 from distir.transform.mesh.wanted import is_update, layout_of
+from distir.transform.sharding.context import sequence_states, sequences
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
+from distir.transform.sharding.mesh import IN_ORDER
+from distir.transform.sharding.ownership import Holders, by_owner, owned_weights
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import tell
 
-DATA, TENSOR = "dp", "tp"
+DATA, EXPERTS, CONTEXT, TENSOR = "dp", "ep", "cp", "tp"
+AXES = (DATA, EXPERTS, CONTEXT, TENSOR)
+"""The axes that a strategy may name, outermost first."""
+
+REPLICAS = (DATA, EXPERTS, CONTEXT)
+"""Those along which devices have parts of the inputs, and the same weights but for experts."""
+
+
+ORDER = (TENSOR, *REPLICAS)
+"""The order in which axes cut one dimension: what replicas store of a weight is a part of what shards have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,52 +59,74 @@ class ParameterPlan:
 
 def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int) -> ParameterPlan:
     """The placement of the entry function's parameters. Raises ProgramError where a size does not divide."""
-    data = tensor = [WHOLE] * len(entry.params)
-    if DATA in sizes:
-        data = batch_states(analysis, entry, sizes[DATA])
-    if TENSOR in sizes:
-        tensor = parameter_states(entry, sizes[TENSOR], (), Flow(analysis.domain).entry(entry))
-    stored = [_stored(p, s, sizes, zero) for p, s in zip(entry.params, tensor, strict=True)]
+    settled = Flow(analysis.domain).entry(entry) if {EXPERTS, TENSOR} & {*sizes} else None
+    every: dict[str, list[State]] = {axis: [WHOLE for _ in entry.params] for axis in sizes}
+    _split_batch(every, analysis, entry, sizes)
+    if CONTEXT in sizes:
+        every[CONTEXT] = sequence_states(entry, sequences(analysis.module), sizes[CONTEXT], IN_ORDER)
+    if EXPERTS in sizes and settled is not None:
+        owned = owned_weights(entry, settled)
+        every[EXPERTS] = by_owner(entry, every[EXPERTS], owned, Holders(owners=sizes[EXPERTS]))
+    if TENSOR in sizes and settled is not None:
+        every[TENSOR] = parameter_states(entry, sizes[TENSOR], (), settled)
+    placed = [{axis: states[k] for axis, states in every.items()} for k in range(len(entry.params))]
+    stored = [_stored(p, states, sizes, zero) for p, states in zip(entry.params, placed, strict=True)]
     if zero:
-        _store_as_updated(analysis, entry, tensor, stored, sizes)
+        _store_as_updated(analysis, entry, placed, stored, sizes)
     _tell_of_whole(entry, stored, zero)
-    types = tuple(
-        _placed(p.type, {TENSOR: shard, DATA: part or replica})
-        for p, replica, shard, part in zip(entry.params, data, tensor, stored, strict=True)
-    )
-    weights = ("param" in p.roles and split is not None for p, split in zip(entry.params, stored, strict=True))
-    return ParameterPlan(types, tuple(frozenset({DATA} if is_stored else ()) for is_stored in weights))
+    rows = [*zip(entry.params, placed, stored, strict=True)]
+    types = tuple(_placed(p.type, {a: own.get(a, WHOLE) for a in ORDER} | parts) for p, own, parts in rows)
+    return ParameterPlan(types, tuple(frozenset(parts if "param" in p.roles else ()) for p, _, parts in rows))
 
 
-def _stored(param: Param, shard: State, sizes: Mapping[str, int], zero: int) -> Split | None:
-    """How replicas store a parameter in parts: along a dimension that shards have whole, if one divides, else theirs.
+def _split_batch(every: dict[str, list[State]], analysis: Analysis, entry: Function, sizes: Mapping[str, int]) -> None:
+    """Split the inputs along their batch, over replicas and over the devices that have each other's experts."""
+    axes = [axis for axis in (DATA, EXPERTS) if axis in sizes]
+    if axes:
+        every |= dict.fromkeys(axes, batch_states(analysis, entry, math.prod(sizes[axis] for axis in axes)))
 
-    None where they store all of it: an input, or without ZeRO.
+
+def _stored(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int], zero: int) -> dict[str, State]:
+    """How replicas store a parameter in parts: along a dimension that is whole, if one divides, else that of shards.
+
+    By axis along which it would be whole; nothing where they store all of it: an input, or without ZeRO.
     """
-    return _cut(param, shard, sizes) if _is_partitioned(param, zero) else None
+    return _cut(param, placed, sizes) if _is_partitioned(param, zero) else {}
 
 
-def _cut(param: Param, shard: State, sizes: Mapping[str, int]) -> Split | None:
-    """The first dimension of a parameter that divides by the number of replicas; None if none does."""
-    if not isinstance(param.type, TensorType):
-        return None
-    own = shard.axis if isinstance(shard, Split) else None
-    shape = enumerate(param.type.shape or ())
-    axes = (k for k, dim in shape if k != own and isinstance(dim, int) and dim and dim % sizes[DATA] == 0)
-    axis = next(axes, None)
-    return _cut_again(param, shard, sizes) if axis is None else Split(axis)
+def _cut(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int]) -> dict[str, State]:
+    """The first dimension that divides by the number of replicas, by axis; nothing if none does."""
+    over, parts = _replicas(placed, sizes)
+    own = {state.axis for state in placed.values() if isinstance(state, Split)}
+    shape = enumerate(param.type.shape or () if isinstance(param.type, TensorType) else ())
+    dims = (k for k, dim in shape if k not in own and isinstance(dim, int) and dim and dim % parts == 0)
+    dim = next(dims, None)
+    return _cut_again(param, placed, sizes) if dim is None else dict.fromkeys(over, Split(dim))
 
 
-def _cut_again(param: Param, shard: State, sizes: Mapping[str, int]) -> Split | None:
+def _cut_again(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int]) -> dict[str, State]:
     """The dimension that shards split, if their parts divide by the number of replicas."""
+    shard = placed.get(TENSOR, WHOLE)
     if not isinstance(shard, Split) or shard.blocks or not isinstance(param.type, TensorType):
-        return None
+        return {}
+    over, parts = _replicas(placed, sizes)
     dim = (param.type.shape or ())[shard.axis]
-    return Split(shard.axis) if isinstance(dim, int) and dim % (sizes[DATA] * sizes[TENSOR]) == 0 else None
+    divides = isinstance(dim, int) and dim % (parts * sizes[TENSOR]) == 0
+    return dict.fromkeys(over, Split(shard.axis)) if divides else {}
+
+
+def _replicas(placed: Mapping[str, State], sizes: Mapping[str, int]) -> tuple[list[str], int]:
+    """The axes along which devices have the same of a parameter, and the number of these devices."""
+    over = [axis for axis in REPLICAS if placed.get(axis) is WHOLE]
+    return over, math.prod(sizes[axis] for axis in over)
 
 
 def _store_as_updated(
-    analysis: Analysis, entry: Function, shards: Sequence[State], stored: list[Split | None], sizes: Mapping[str, int]
+    analysis: Analysis,
+    entry: Function,
+    placed: Sequence[Mapping[str, State]],
+    stored: list[dict[str, State]],
+    sizes: Mapping[str, int],
 ) -> None:
     """Store weights and their state along the dimension along which the weights are updated in parts.
 
@@ -97,21 +140,26 @@ def _store_as_updated(
         weight = numbers.get(str(statement.args[0])) if isinstance(statement, Apply) else None
         if found is None or weight is None or not isinstance(statement, Apply):
             continue
-        own, shard = found.operands[0], shards[weight]
-        cut = _cut(entry.params[weight], shard, sizes)
-        if cut is not None and own[cut.axis] in found.parted and isinstance(shard, Split):
-            cut = _cut_again(entry.params[weight], shard, sizes) or cut
-        letter = None if cut is None else own[cut.axis]
+        own, param = found.operands[0], entry.params[weight]
+        cut = _cut(param, placed[weight], sizes)
+        if any(own[dim] in found.parted for dim in _dims(cut)):
+            cut = _cut_again(param, placed[weight], sizes) or cut
+        letter = next((own[dim] for dim in _dims(cut)), None)
         for arg, letters in zip(statement.args, found.operands, strict=True):
             number = numbers.get(str(arg))
-            if letter is not None and number is not None and stored[number] is not None:
-                stored[number] = Split(letters.index(letter)) if letter in letters else None
+            if letter is not None and number is not None and stored[number]:
+                split = Split(letters.index(letter)) if letter in letters else None
+                stored[number] = {} if split is None else dict.fromkeys(stored[number], split)
 
 
-def _tell_of_whole(entry: Function, stored: Sequence[Split | None], zero: int) -> None:
+def _dims(cut: Mapping[str, State]) -> list[int]:
+    return [state.axis for state in cut.values() if isinstance(state, Split)]
+
+
+def _tell_of_whole(entry: Function, stored: Sequence[Mapping[str, State]], zero: int) -> None:
     """Say of which parameters each replica stores all, since no dimension divides."""
     pairs = zip(entry.params, stored, strict=True)
-    left = [p.name for p, split in pairs if split is None and _is_partitioned(p, zero)]
+    left = [p.name for p, parts in pairs if not parts and _is_partitioned(p, zero)]
     if left:
         more = f" and {len(left) - 1} more" if left[1:] else ""
         tell(f"each replica stores all of `%{left[0]}`{more}: no dimension divides by their number")

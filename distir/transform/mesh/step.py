@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from distir.analysis.updates import ParameterUpdates
+from distir.diagnostics import ProgramError
 from distir.ir import Apply, Attributes, Function, Module, Places, TensorType
 from distir.ir.collection import paused_collection
 from distir.ir.dataflow import maker
@@ -13,49 +14,93 @@ from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of, without_idle_ends
-from distir.transform.mesh.partition import MeshPartition
-from distir.transform.mesh.plans import DATA, TENSOR, plan
+from distir.transform.mesh.partition import MeshPartition, Spread
+from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, REPLICAS, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
 from distir.transform.order import IN_KERNELS, ON_MESH, OVER_SEVERAL, SPREAD, STATE_ON_HOSTS
+from distir.transform.sharding.batch import tokens
+from distir.transform.sharding.context import CONTEXTS, marked_for_context, tell_of_experts
+from distir.transform.sharding.ownership import with_owners
+from distir.transform.sharding.spread import no_sequence
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
+
+NEEDED = {
+    "zero": "`zero` partitions over replicas: give `dp`, as in `mesh dp=4 zero=3`",
+    "sequence": "`sequence` spreads sums over shards: give `tp`, as in `mesh tp=2 sequence`",
+    "skew": "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`",
+    "cp_kind": "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`",
+}
+"""What an option says that its axis is missing for."""
 
 
 @step(
     after=("cse",),
     before=(OVER_SEVERAL, STATE_ON_HOSTS, IN_KERNELS),
     makes=(*SPREAD, ON_MESH),
-    choices={"zero": STAGES},
+    choices={"zero": STAGES, "cp_kind": CONTEXTS},
 )
-def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Module:
-    """Data and tensor parallelism and ZeRO at once: the program on a mesh, `mesh dp=4 tp=2 zero=3`.
+def mesh(
+    module: Module,
+    *,
+    dp: Count = 1,
+    ep: Count = 1,
+    cp: Count = 1,
+    tp: Count = 1,
+    zero: int = 0,
+    sequence: bool = False,
+    cp_kind: str = CONTEXTS[0],
+    skew: float = 0.0,
+) -> Module:
+    """Data, tensor, sequence, expert and context parallelism and ZeRO at once: `mesh dp=4 tp=2 sequence zero=3`.
 
     The result reads like the program: one statement for all devices. Types say where the parts of each value are, and
-    collectives name an axis. `distir expand` gives the program of every device, `distir erase` the sequential one. The
-    first axis is outermost: neighbours are along `tp`.
+    collectives name an axis. `distir expand` gives the program of every device, `distir erase` the sequential one.
+    Axes are `dp`, `ep`, `cp` and `tp`, the outermost first: neighbours are along `tp`.
 
     `dp`: inputs are split along the batch, which their role `{batch = …}` names, and gradients are summed over the
     replicas where their update needs the sum. `tp`: the heads of attention, the inner widths of layers and the
-    vocabulary are split; sums over the shards end where a value is needed whole.
+    vocabulary are split; sums over the shards end where a value is needed whole. With `sequence` such a sum is
+    scattered along the sequence, and gathered where a block begins: norms and residual sums in between are on parts.
 
-    `zero` partitions over the replicas, along a dimension that divides: with 1 optimizer state, so that each device
-    updates a part of a weight, which is gathered; with 2 likewise, and gradients are reduced as soon as they are
-    computed; with 3 also weights, which are gathered before their use in the forward pass, and again in the backward
-    pass.
+    `ep`: the batch is split over these devices, too, and the experts in equal parts, whose gradients are not summed
+    over them. Tokens go to the devices of their experts by an all-to-all, and their results come back. `skew` is the
+    number of tokens for which a device has room, as a multiple of the mean, as in the step `ep`; by default there is
+    room for all. What is erased has rows for each device's experts, as `Dispatch[owners = …]` says.
 
-    Raises ProgramError where no input has a batch, where nothing can be split, or a size does not divide.
+    `cp`: inputs are split along the sequence, in order. `cp_kind` says how attention meets the keys of all parts, as in
+    the step `cp`: `allgather`, `a2a` or `ring`. With the first and the last, causal attention of later parts is of
+    more keys, and each device is simulated by itself. Tokens are gathered for experts.
+
+    `zero` partitions over the devices of `dp`, `ep` and `cp` that would have the same, along a dimension that divides:
+    with 1 optimizer state, so that each device updates a part of a weight, which is gathered; with 2 likewise, and
+    gradients are reduced as soon as they are computed; with 3 also weights, which are gathered before their use in the
+    forward pass, and again in the backward pass.
+
+    Raises ProgramError where no input has a batch, where nothing can be split along an axis, or a size does not divide.
     """
     if str(zero) not in STAGES:
         raise StepError(f"`zero` expected a stage from 0 to 3, found {zero}")
-    sizes = {axis: size for axis, size in ((DATA, dp), (TENSOR, tp)) if size > 1}
+    sizes = {axis: size for axis, size in zip(AXES, (dp, ep, cp, tp), strict=True) if size > 1}
+    replicas = [axis for axis in REPLICAS if axis in sizes]
     if not sizes:
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
-    if zero and DATA not in sizes:
-        raise StepError("`zero` partitions over replicas: give `dp`, as in `mesh dp=4 zero=3`")
+    for option, given, axes in (
+        ("zero", zero, replicas),
+        ("sequence", sequence, [TENSOR]),
+        ("skew", skew, [EXPERTS]),
+        ("cp_kind", cp_kind != CONTEXTS[0], [CONTEXT]),
+    ):
+        if given and sizes.keys().isdisjoint(axes):
+            raise StepError(NEEDED[option])
     with paused_collection():
         module = without_idle_ends(module)
-        module = with_counted_losses(module) if DATA in sizes else module
+        module = with_counted_losses(module) if replicas else module
+        if cp > 1:
+            tell_of_experts(module, cp)
+            module = marked_for_context(module, cp_kind)
+        module = with_owners(module, ep, skew) if ep > 1 else module
         analysis, entry = checked(module), entry_of(module)
         placed = plan(analysis, entry, sizes, zero)
         params = {p.name: t for p, t in zip(entry.params, placed.types, strict=True)}
@@ -66,8 +111,11 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Modu
             if isinstance(new, str) and isinstance(stated, TensorType):
                 results[new] = stated.places
         wanted = gradients(entry, analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)), params)
-        partition = MeshPartition(analysis, tuple(sizes.items()))
+        spread = Spread(TENSOR, tokens(analysis, entry)) if sequence else None
+        partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread)
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
+        if sequence and not partition.spread_sums:
+            raise ProgramError([no_sequence(entry, tp)])
         return made.replacing(_with_donations(entry_of(made), replaced))
 
 

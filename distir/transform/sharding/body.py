@@ -6,7 +6,6 @@ reduced). Host values keep their meaning in the whole program.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -43,7 +42,6 @@ from distir.transform.sharding.needed_whole import NeededWhole
 from distir.transform.sharding.reshard import NotAlong
 from distir.transform.sharding.rewrite import restated
 from distir.transform.sharding.sends import parts_to_send, send_in_parts
-from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.sums import PartialSums, Sums
 
 
@@ -270,11 +268,7 @@ class ShardedBody(PartialSums):
         try:
             yield
         except NotExchanged as found:
-            sizes = " and ".join(map(str, sorted(found.sizes, reverse=True)))
-            message = f"`{op.name}` has {sizes} heads, which do not split over {self.size} devices"
-            hint = f"{divisors(math.gcd(*found.sizes))} would do, or `cp_kind=allgather`"
-            site = Site(self.function.name, index)
-            raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, site, message, (), hint)]) from None
+            raise found.at(Site(self.function.name, index)) from None
         except (NoRule, NotAlong):
             split = next(i for i, state in enumerate(states) if isinstance(state, (Split, Nested)))
             named = statement.args[split]

@@ -5,11 +5,14 @@ By the op's rule alone (`placement.rule`). Writes no statements.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from distir.ir import Attributes, TensorType, Type
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import Attributes, Site, TensorType, Type
 from distir.ops import Op, Value, bind, type_of
 from distir.ops.layout import Layout
 from distir.ops.splitting import layout
@@ -26,6 +29,7 @@ from distir.placement.rule import (
     placed_along,
 )
 from distir.transform.sharding.mesh import IN_ORDER, Order
+from distir.transform.sharding.sizes import divisors
 
 
 class NoRule(Exception):  # noqa: N818 - a verdict on an op, not a failure of ours
@@ -35,9 +39,16 @@ class NoRule(Exception):  # noqa: N818 - a verdict on an op, not a failure of ou
 class NotExchanged(Exception):  # noqa: N818
     """The op should be split along another dimension than its operands, but its sizes do not allow that."""
 
-    def __init__(self, sizes: tuple[int, ...]) -> None:
-        super().__init__(sizes)
-        self.sizes = sizes
+    def __init__(self, op: str, sizes: tuple[int, ...], devices: int) -> None:
+        super().__init__(op, sizes, devices)
+        self.op, self.sizes, self.devices = op, sizes, devices
+
+    def at(self, site: Site) -> ProgramError:
+        """The error for a statement."""
+        sizes = " and ".join(map(str, sorted(self.sizes, reverse=True)))
+        message = f"`{self.op}` has {sizes} heads, which do not split over {self.devices} devices"
+        hint = f"{divisors(math.gcd(*self.sizes))} would do, or `cp_kind=allgather`"
+        return ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, site, message, (), hint)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,13 @@ class Exchanged(Typing):
     """The typing of an op whose results are brought into other placements at once, as its layout says (`exchanged`)."""
 
     returned: tuple[State, ...] = ()
+
+    def unmarked(self, attrs: Attributes) -> Attributes:
+        """The attributes of the op, without the one that says it is executed so."""
+        assert self.layout is not None
+        assert self.layout.exchanged is not None
+        mark = self.layout.exchanged.mark
+        return Attributes({name: value for name, value in attrs.items() if name != mark})
 
 
 def decide(
@@ -141,7 +159,7 @@ def _exchanged(
     if made is None or back is None:
         counts = {bound.get(name) for name in found.divided.get(exchange.inside, ())}
         counts = counts or {dim_of(type_of(v), own, exchange.inside) for v, own in zip(vs, found.operands, strict=True)}
-        raise NotExchanged(tuple(n for n in counts if isinstance(n, int)))
+        raise NotExchanged(op.name, tuple(n for n in counts if isinstance(n, int)), size)
     pairs = enumerate(zip(made.given, back, strict=True))
     returned = tuple(
         given if there is PARTIAL or given is PARTIAL or j in exchange.kept else there for j, (given, there) in pairs

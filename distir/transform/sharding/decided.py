@@ -26,11 +26,8 @@ def write_decided(
         rewritten(body, statement, args, vs, ws, decision)
     else:
         own = _own_names(body, statement.results, decision)
-        assert decision.layout is not None
-        assert decision.layout.exchanged is not None
-        mark = decision.layout.exchanged.mark
-        attrs = Attributes({name: value for name, value in statement.attrs.items() if name != mark})
-        rewritten(body, replace(statement, results=own, attrs=attrs, claims=()), args, vs, ws, decision)
+        exchanged = replace(statement, results=own, attrs=decision.unmarked(statement.attrs), claims=())
+        rewritten(body, exchanged, args, vs, ws, decision)
         _bring_back(body, statement.results, own, ws, decision)
 
 

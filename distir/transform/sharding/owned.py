@@ -78,7 +78,8 @@ def owned(analysis: Analysis, entry: Function, owners: Owners) -> OwnedExperts:
     changed = analysis.module.replacing(*map(run.function, firsts))
     if not run.dispatched:
         message = f"`@{entry.name}` dispatches no tokens to experts"
-        raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message)])
+        hint = "leave out `ep`, or split a program with `Dispatch`, as `distir model mixtral-8x7b` writes"
+        raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
     before = by_function(instances(analysis, entry))
     return OwnedExperts(retyped(analysis.module, changed, entry, before, _opened, _merged), bool(run.rooms))
 

@@ -31,6 +31,7 @@ from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_
 from distir.transform.sharding.partition import Partition
 from distir.transform.sharding.scatter_gather import gather, scatter
 from distir.transform.sharding.shares import Shares, refuse_heavy, shares, undivided
+from distir.transform.sharding.spread import no_sequence
 from distir.transform.sharding.tensor import parameter_states, reasons
 from distir.transform.steps import Bytes, Count, StepError, doubling, is_heard, step, tell
 
@@ -263,9 +264,7 @@ def split(
         states = plan(analysis, entry)
         done = partition.entry(entry, states, bucket_bytes)
         if sequence and not partition.spread:
-            message = f"no sum in `@{entry.name}` has a sequence that splits over {size} devices"
-            hint = "leave out `sequence`, or take a number of devices that divides the sequence"
-            raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
+            raise ProgramError([no_sequence(entry, size)])
         functions = [*partition.functions.values()]
         if ends:
             functions.append(scatter(module, entry, states, mesh))

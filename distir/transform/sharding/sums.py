@@ -18,7 +18,6 @@ from distir.ir.builder import namer
 from distir.ir.dataflow import uses
 from distir.ir.deep import Deep
 from distir.ops import OPS, Value, type_of
-from distir.ops.splitting import layout
 from distir.placement.along import (
     GREATEST,
     PARTIAL,
@@ -32,6 +31,7 @@ from distir.placement.along import (
 from distir.transform.sharding.batch import Places
 from distir.transform.sharding.mesh import Mesh
 from distir.transform.sharding.rewrite import Rewriting
+from distir.transform.sharding.spread import tokens_of
 
 
 class Sums(Protocol):
@@ -134,38 +134,14 @@ class PartialSums(Rewriting):
         """The state of a partial sum that is not needed whole: loosely split along its tokens, if it has any.
 
         The gradient of a split weight is split as that is: its update needs no more, as with the rows of an embedding.
-
-        Tokens are neither the batch nor the last dimension, the features (sequence parallelism: Korthikanti et al.,
-        *Reducing activation recomputation in large transformer models*, 2022).
         """
         updated = self._of_split_weight(name)
         if updated is not None:
             return updated
-        found = type_of(self.value(name))
-        places = (self._program.tokens or {}).get(self.function.name, {})
-        if not isinstance(found, TensorType) or found.shape is None:
-            return WHOLE
-        batch = [axis for axis in range(len(found.shape)) if (name, (), axis) in places]
-        for axis, dim in enumerate(found.shape[:-1]):
-            divides = isinstance(dim, int) and dim % self.size == 0
-            if batch and axis not in batch and divides and self._can_be_split(name, axis):
-                return Split(axis, (), loose=True)
-        return WHOLE
-
-    def _can_be_split(self, name: str, axis: int) -> bool:
-        """Whether no op that uses a value needs it whole along an axis, or makes sums again of its parts.
-
-        As an op does that takes tokens back from the rows of experts, in which they are in no order.
-        """
-        for user in self.users(name):
-            if isinstance(user, Apply):
-                vs = self.instance.state(user.args)
-                ws = [type_of(w) for w in self.domain.answer(user, vs)]
-                found = layout(OPS[user.op], vs, ws, user.attrs)
-                letters = [found.operands[i][axis] for i, arg in enumerate(user.args) if arg == name] if found else ()
-                if found and any(letter is None or letter in found.parted for letter in letters):
-                    return False
-        return True
+        batch = (self._program.tokens or {}).get(self.function.name, {})
+        users = self.users(name)
+        dim = tokens_of(name, self.value(name), batch, users, self.instance, self.domain, lambda _: self.size)
+        return WHOLE if dim is None else Split(dim, (), loose=True)
 
     def _of_split_weight(self, name: str) -> State | None:
         """The state in which an optimizer's update needs a gradient; None if nothing updates a split weight with it."""

@@ -1,0 +1,137 @@
+"""The axes of the step `mesh` beside replicas and shards: sequences spread over shards, experts, parts of sequences."""
+
+import re
+
+import pytest
+from test_mesh_simulated import as_each_device
+from test_mesh_step import placed, program
+
+import distir
+from distir.analysis.program import read
+from distir.cost import load
+from distir.ir import ops_in
+from distir.ir.places import PendingAlong, SplitAlong
+from distir.ops.communication import MPIAllgather
+from distir.syntax import print_module
+from distir.transform.mesh import erase, expand
+from distir.transform.mesh.moves import moves
+from distir.transform.verification import verify
+
+
+@pytest.mark.parametrize(("model", "kind", "strategy", "alike"), [
+    ("llama", "step", "dp=2 tp=2 sequence zero=3", True),
+    ("mixtral", "step", "dp=2 ep=2", True),
+    ("llama", "step", "cp=2 cp_kind=a2a", True),
+    ("llama", "step", "dp=2 cp=2", False),
+    ("llama", "forward", "cp=2 cp_kind=ring", False),
+])  # fmt: skip
+def test_it_takes_what_every_device_takes(model, kind, strategy, alike):
+    """Causal attention of later parts of a sequence is of more keys: then no device stands for all."""
+    made = placed(model, kind, strategy)
+    assert (as_each_device(made, load("dgx-a100x2")) > 1) == alike
+
+
+def test_between_the_blocks_that_shards_split_activations_are_parts_of_sequences():
+    layer = next(f for f in placed("llama", "forward", "tp=2 sequence") if "Layer" in f.name)
+    text = print_module(distir.Module([layer]))
+    assert re.findall(r"= (\w+)\[axis = .tp.(?:, dim = \d)?\]", text) == 2 * ["AllGather", "ReduceScatter"]
+    assert "%x: Tensor[Float32, (4, 8@tp, 32)]" in text
+
+
+def test_the_gradient_of_a_norm_is_summed_over_shards_whose_sequences_are_spread():
+    text = print_module(placed("llama", "step", "dp=2 tp=2 sequence"))
+    of = [line for line in text.splitlines() if "of = %model.norm.weight" in line and "AllReduce" in line]
+    assert [re.search(r'axis = "(\w+)"', line)[1] for line in of] == ["dp", "tp"]
+    whole = print_module(placed("llama", "step", "dp=2 tp=2"))
+    assert len([line for line in whole.splitlines() if "of = %model.norm.weight" in line and "AllReduce" in line]) == 1
+
+
+def test_experts_are_not_gathered_and_their_gradients_are_summed_over_copies_of_them_alone():
+    made = placed("mixtral", "step", "dp=2 ep=2")
+    types = {p.name: str(p.type) for p in made.entry().params}
+    assert "(4@ep, 32, 32)" in types["model.layers.0.mlp.experts.up_proj"]
+    assert "4@(dp, ep)" in types["input_ids"]
+    sums = {s.facts.of: s.attrs["axis"] for s in ops_in(made.entry(), "AllReduce") if s.facts.of}
+    assert sums["model.layers.0.mlp.experts.up_proj"] == "dp"
+    assert sums["model.layers.0.self_attn.q_proj.weight"] == ("dp", "ep")
+    assert all(s.attrs["axis"] == "ep" for f in made for s in ops_in(f, "AllToAll"))
+
+
+def test_what_experts_were_given_is_not_sent_again_in_the_backward_pass():
+    made = placed("mixtral", "step", "ep=2")
+    counts = {f.name: len([*ops_in(f, "AllToAll")]) for f in made}
+    assert counts["MixtralDecoderLayer"] == 3  # rows, their counts, and results
+    assert counts["MixtralDecoderLayerGrad"] == 2
+
+
+def test_optimizer_state_is_split_over_all_that_would_have_the_same():
+    made = placed("mixtral", "step", "dp=2 ep=2 zero=3")
+    types = {p.name: p.type for p in made.entry().params}
+    own = types["model.layers.0.mlp.experts.up_proj.m"].places
+    assert [(place.axis, place.dim) for place in own] == [("ep", 0), ("dp", 1)]
+    others = types["model.layers.0.self_attn.q_proj.weight.m"].places
+    assert [(place.axis, place.dim) for place in others] == [("dp", 0), ("ep", 0)]
+
+
+def test_heads_are_exchanged_for_places_around_attention():
+    layer = next(f for f in placed("llama", "forward", "cp=2 cp_kind=a2a") if "Layer" in f.name)
+    (attention,) = ops_in(layer, "Attention")
+    assert "context" not in attention.attrs
+    assert [(s.attrs["split"], s.attrs["join"]) for s in ops_in(layer, "AllToAll")] == [(2, 1)] * 3 + [(1, 2)]
+
+
+DP, CP, TP = (SplitAlong(0, axis) for axis in ("dp", "cp", "tp"))
+
+
+@pytest.mark.parametrize(("now", "wanted", "written"), [
+    ([PendingAlong("dp"), PendingAlong("cp")], [], [("AllReduce", ("dp", "cp"))]),
+    ([PendingAlong("dp"), PendingAlong("cp")], [DP, CP], [("ReduceScatter", ("dp", "cp"))]),
+    ([DP, CP], [], [("AllGather", ("dp", "cp"))]),
+    ([PendingAlong("dp"), PendingAlong("tp")], [], [("AllReduce", ("dp",)), ("AllReduce", ("tp",))]),
+    ([PendingAlong("dp"), PendingAlong("cp")], [DP], [("ReduceScatter", ("dp",)), ("AllReduce", ("cp",))]),
+    ([TP, DP, CP], [], [("AllGather", ("dp", "cp")), ("AllGather", ("tp",))]),
+])  # fmt: skip
+def test_over_axes_of_replicas_it_is_one_collective(now, wanted, written):
+    made = moves(tuple(now), tuple(wanted), ("dp", "cp"))
+    assert [(move.op, move.axes) for move in made] == written
+
+
+BLOCKS = """func @main(%x: Tensor[Float32, (4@dp, 8@cp, 2), 1]) mesh (dp = 2, cp = 2) {
+  %rows = Flatten[axis = 2](%x)
+  %y: Tensor[Float32, (32@(dp, cp[8, 8, 8, 8]), 2), 1] = Neg(%rows)
+  %z = AllGather[axis = "cp", dim = 0](%y)
+  return %z
+}
+"""
+
+
+def test_blocks_along_one_axis_are_of_parts_along_others():
+    found = read(BLOCKS)
+    assert not found.errors
+    assert print_module(found.module) == BLOCKS
+    (gathered, *_) = ops_in(expand(found.module).entry(), MPIAllgather.name)
+    assert len(gathered.results) == 2
+    assert verify(erase(found.module), found.module).equal
+
+
+@pytest.mark.parametrize(
+    "blocks", ["(cp[8, 8, 8, 8], dp)", "(dp, cp[16, 8, 8])", "(dp, cp[16, whole 16])", "(dp, cp[32])"]
+)
+def test_blocks_that_parts_along_another_axis_would_cut_are_refused(blocks):
+    text = f"""func @main(%x: Tensor[Float32, (32@{blocks}, 2), 1]) mesh (dp = 2, cp = 2) {{
+  return %x
+}}
+"""
+    (found,) = read(text).errors
+    assert found.code.number == "DIR422"
+    assert "is split in blocks along `cp`, and along another axis" in found.message
+    assert found.help == "gather along one of them first"
+
+
+def test_strategies_are_proved_for_all_values(distir, tmp_path):
+    for model, words in (("llama", "dp=2 tp=2 sequence zero=3"), ("mixtral", "dp=2 ep=2"), ("llama", "dp=2 cp=2")):
+        path = tmp_path / f"{model}.dir"
+        path.write_text(print_module(program(model, "step")))
+        ended = distir("transform", "mesh", *words.split(), path, "--prove", "-o", tmp_path / "mesh.dir")
+        assert ended.code == 0, (words, ended.err)
+        assert "proved" in ended.err
