@@ -2,7 +2,7 @@
 
 `kinds` defines what a kind of overlap is; each kind is one file, registered when it is imported here: `gradients` (with
 `buckets` and `opening`), `weights`, `products` (with `cutting`), `transfers`, `experts`, `passes` and `context`, of
-which several use `turns`. `step` applies them; other packages call `overlapped`.
+which several use `turns`. `step` applies them, and orders the text (`runs`); other packages call `overlapped`.
 """
 
 from distir.transform.overlap import context, experts, gradients, passes, products, transfers, weights

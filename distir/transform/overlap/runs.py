@@ -35,7 +35,7 @@ def in_runs(module: Module) -> Module:
     """The module whose entry function has statements from the first gradient on in runs of one stage each."""
     entry, domain = entry_of(module), checked(module).domain
     *body, last = entry.body
-    on = finish(_Devices(domain).of(domain.own[entry.name]))
+    on: list[frozenset[int]] = finish(_Devices(domain).of(domain.own[entry.name]))
     stages = _stages(body, on)
     if len({*stages.values()}) < 2 or not isinstance(last, Return):
         return module
