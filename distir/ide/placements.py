@@ -215,7 +215,7 @@ def ended_by(
 def _beyond(
     view: View, function: Function, statement: Statement, pending: set[str]
 ) -> tuple[Function, str, int | None] | None:
-    """Where a value goes on in another function: the function, its name there, the statement that gives it."""
+    """Another function in which a value is used: that function, its name there, the statement that gives it."""
     callee = _callee(view, statement)
     if isinstance(statement, Call) and callee is not None:
         given = zip(statement.args, callee.params, strict=False)

@@ -91,6 +91,7 @@ def _still(rows: Sequence[Row], front: Sequence[Row], title: str, capacity: int 
         axes.axvline(capacity / GB, color="#b00020", linestyle="--", linewidth=1, label="memory of a device")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.set_xmargin(0.12)  # room for names
     axes.autoscale_view()
     for row in _named(front):
         (x,), (y,) = _points([row])

@@ -11,7 +11,7 @@ def test_lists_open_after_what_begins_a_name_and_say_the_types_of_the_call_shown
     uri = (tmp_path / "mlp.dir").as_uri()
     with Session() as session:
         triggers = session.capabilities["completionProvider"]["triggerCharacters"]
-        assert {"%", "@", "[", "(", ":"} == {*triggers}  # `=` begins a list that the next letter closes
+        assert {"%", "@", "[", "(", ":", '"'} == {*triggers}  # `=` begins a list that the next letter closes
         session.open(uri, PIPELINE)
         session.until(uri, lambda status: status["state"] == "simulated")
         line = PIPELINE[: PIPELINE.index("%a = Relu(%h)")].count("\n")

@@ -127,7 +127,6 @@ inWindow("a program on a mesh: placements where they change, pending sums underl
     await window.pick(theme, { typed: true });
     await coloured(window, "%target", colours[AXES[0]]);
     await coloured(window, "%dw1", colours[AXES[1]]);
-    if (process.env.DISTIR_SHOTS) await window.page.screenshot({ path: join(process.env.DISTIR_SHOTS, `${theme}.png`) });
   }
   await until("the theme in the settings", () => readFileSync(join(bench.data, "User/settings.json"), "utf8").includes('"Default Dark Modern"'));
   await window.hover("%p", "ended by AllReduce, line 12");
@@ -515,7 +514,7 @@ inWindow("a search runs in the background; a configuration opens as a program", 
   await window.command("DistIR: Search Configurations");
   await window.row("Search on").waitFor();
   const labels = await window.page.$$eval(".quick-input-list .monaco-list-row .label-name", (found) => found.map((each) => each.textContent));
-  assert.deepEqual(labels.slice(1, 4), ["data", "tensor", "pipeline"].map((kind) => `Degrees of ${kind} parallelism`));
+  assert.deepEqual(labels.filter((label) => label.startsWith("Degrees")).slice(0, 3), ["data", "tensor", "pipeline"].map((kind) => `Degrees of ${kind} parallelism`));
   await window.page.locator(".quick-input-list-separator", { hasText: "Degrees" }).first().waitFor();
   await window.pick("Devices", { typed: true });
   await window.enter("4", ": Devices");
