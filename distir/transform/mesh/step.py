@@ -41,8 +41,8 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Modu
 
     `zero` partitions over the replicas, along a dimension that divides: with 1 optimizer state, so that each device
     updates a part of a weight, which is gathered; with 2 likewise, and gradients are reduced as soon as they are
-    computed; with 3 also weights, which are gathered before their use in the forward pass, and again in the backward
-    pass.
+    computed, of each microbatch where `accumulate` adds them up; with 3 also weights, which are gathered before their
+    use in the forward pass, and again in the backward pass.
 
     Raises ProgramError where no input has a batch, where nothing can be split, or a size does not divide.
     """
@@ -65,7 +65,7 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Modu
             new, stated = entry.returned[k], placed.types[param]
             if isinstance(new, str) and isinstance(stated, TensorType):
                 results[new] = stated.places
-        wanted = gradients(entry, analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)), params)
+        wanted = gradients(entry, analysis, params, per_microbatch=zero > 1)
         partition = MeshPartition(analysis, tuple(sizes.items()))
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         return made.replacing(_with_donations(entry_of(made), replaced))
