@@ -77,6 +77,7 @@ CASES = [
     ("llama", "step", "tp=2"),
     ("llama", "mixed", "dp=2 tp=2 zero=3"),
     ("llama", "accumulated", "dp=2"),
+    ("llama", "accumulated", "dp=2 zero=3"),
     ("mpt", "step", "dp=2 tp=2"),
     ("gemma", "step", "dp=2 tp=2"),
     *((model, "step", "dp=2 tp=2 sequence") for model in ("gpt2", "llama")),
@@ -245,6 +246,24 @@ def test_what_needs_all_parts_of_a_weight_has_them_along_one_dimension():
     weight = "model.layers.0.self_attn.q_proj.weight"
     assert params[weight] == (SplitAlong(1, "tp"),)
     assert params[f"{weight}.m"] == (SplitAlong(1, "tp"), SplitAlong(1, "dp"))
+
+
+def test_gradients_of_microbatches_are_added_up_in_parts_from_zero_2_on():
+    before = distir.transform(program("llama", "accumulated"), "dp=2", "zero=2", "partition=split")
+    found = placed("llama", "accumulated", "dp=2 zero=2")
+    assert peak_of(expand(found)) == peak_of(before)
+    assert len([*ops_in(without_calls(found), "ReduceScatter")]) == len(
+        [*ops_in(without_calls(before), "MPIReduceScatter")]
+    )
+    once = placed("llama", "accumulated", "dp=2 zero=1")
+    assert peak_of(expand(once)) > peak_of(before)
+    assert {f.name for f in once if any(ops_in(f, "ReduceScatter"))} == {"main"}
+
+
+def test_the_gradients_of_a_weight_that_is_used_twice_are_added_up_before_they_are_reduced():
+    found = placed("gemma", "step", "dp=2 tp=2 zero=3").entry()
+    of_embedding = [s for s in found.body if getattr(s, "op", "") == "ReduceScatter" and "embed_tokens" in s.args[0]]
+    assert [s.args for s in of_embedding] == [("dmodel.embed_tokens.weight",)]
 
 
 def test_layers_share_a_function_and_are_written_once():

@@ -55,7 +55,7 @@ from distir.ops.tuples import TUPLING
 from distir.placement.along import PARTIAL, WHOLE, Split, State, is_host
 from distir.placement.rule import Typing
 from distir.transform.mesh.moves import AxisMove, NoWay, moves
-from distir.transform.mesh.wanted import Gradient
+from distir.transform.mesh.wanted import Gradient, Wanted, gradients_returned, wanted_of_call
 from distir.transform.orphans import without_orphans
 from distir.transform.sharding.batch import Places as Batch
 from distir.transform.sharding.decide import Exchanged, NoRule, NotExchanged, decide
@@ -87,7 +87,7 @@ class PlacedCallee:
     """The number of pending sums that a call of it ends."""
 
 
-Key = tuple[str, tuple[Value, ...], tuple[Loose, ...]]
+Key = tuple[str, tuple[Value, ...], tuple[Loose, ...], tuple[Wanted | None, ...]]
 
 
 @dataclass
@@ -111,7 +111,7 @@ class MeshPartition:
         args: Sequence[Type],
         loose: Sequence[Loose],
         results: Mapping[str, Places],
-        gradients: Mapping[str, Gradient],
+        gradients: Mapping[str, Wanted],
         early: bool,
     ) -> Module:
         """The program whose entry function takes these arguments.
@@ -126,13 +126,20 @@ class MeshPartition:
         whole = _with_result_names(replace(made, mesh=self.axes), function.returned)
         return without_orphans(self.analysis.module, [*self.functions.values(), whole], self.origins)
 
-    def callee(self, name: str, args: tuple[Value, ...], loose: tuple[Loose, ...]) -> Deep[PlacedCallee]:
-        """The function for arguments that are placed so, written once."""
-        key = (name, args, loose)
+    def callee(
+        self, name: str, args: tuple[Value, ...], loose: tuple[Loose, ...], wanted: tuple[Wanted | None, ...] = ()
+    ) -> Deep[PlacedCallee]:
+        """The function for arguments that are placed so, written once.
+
+        `wanted`: how results that are gradients are wanted, which are reduced where they are computed, if any is.
+        """
+        key = (name, args, loose, wanted)
         known = self._done.get(key)
         if known is None:
             function = self.analysis.module.functions[name]
-            body = _Body(self, function, args, loose)
+            whole = tuple(map(erased, args))
+            inside = gradients_returned(function, self.analysis, whole, wanted) if wanted else {}
+            body = _Body(self, function, args, loose, gradients=inside, early=bool(wanted))
             yield body.run()
             returned = tuple(map(body.kept, function.returned))
             written = self._named(self._made(function, body, returned))
@@ -167,13 +174,16 @@ class _Body:
         args: tuple[Value, ...],
         loose: tuple[Loose, ...],
         results: Mapping[str, Places] | None = None,
-        gradients: Mapping[str, Gradient] | None = None,
+        gradients: Mapping[str, Wanted] | None = None,
         early: bool = False,
     ) -> None:
         self.program, self.function, self.axes = program, function, program.axes
         self.domain = program.analysis.domain
         self.instance = self.domain.instance(function.name, tuple(map(erased, args)))
-        self.wanted, self.gradients, self.early = results or {}, gradients or {}, early
+        self.wanted, self.early = results or {}, early
+        self.gradients_in: Mapping[str, Wanted] = gradients or {}
+        """By value that is a gradient, or a tuple with gradients: how it is wanted."""
+        self.gradients = {name: g for name, g in self.gradients_in.items() if isinstance(g, Gradient)}
         self.names = namer(function)
         self.written: list[Statement] = []
         self.sums = 0
@@ -311,7 +321,8 @@ class _Body:
         args = tuple(arg if _hands_on(function, p.name) else self._used(arg) for arg, p in pairs)
         args = yield from self._given_to(replace(statement, args=args))
         vs = tuple(map(self.value, args))
-        callee = yield self.program.callee(statement.function, vs, tuple(map(self.loose, args)))
+        wanted = wanted_of_call(statement, self.gradients_in)
+        callee = yield self.program.callee(statement.function, vs, tuple(map(self.loose, args)), wanted)
         self.sums += callee.sums
         claims = _claims(statement, callee.given)
         self.written.append(replace(statement, function=callee.name, args=args, claims=claims))
@@ -643,6 +654,8 @@ class _Body:
         if not pending:
             return tuple(args)
 
+        wanted = wanted_of_call(statement, self.gradients_in)
+
         def sums(kept: Sequence[int]) -> Deep[int]:
             vs, loose = [*map(self.value, args)], [*map(self.loose, args)]
             for i in set(pending).difference(kept):
@@ -650,7 +663,7 @@ class _Body:
                 assert isinstance(found, TensorType)
                 vs[i] = replace(found, places=self._left(args[i]))
                 loose[i] |= {tokens.axis} if tokens is not None else FIXED
-            return (yield self.program.callee(statement.function, tuple(vs), tuple(loose))).sums
+            return (yield self.program.callee(statement.function, tuple(vs), tuple(loose), wanted)).sums
 
         least, kept = (yield sums(())), pending
         if (yield sums(pending)) > least:

@@ -75,8 +75,8 @@ def mesh(
 
     `zero` partitions over the devices of `dp`, `ep` and `cp` that would have the same, along a dimension that divides:
     with 1 optimizer state, so that each device updates a part of a weight, which is gathered; with 2 likewise, and
-    gradients are reduced as soon as they are computed; with 3 also weights, which are gathered before their use in the
-    forward pass, and again in the backward pass.
+    gradients are reduced as soon as they are computed, of each microbatch where `accumulate` adds them up; with 3 also
+    weights, which are gathered before their use in the forward pass, and again in the backward pass.
 
     Raises ProgramError where no input has a batch, where nothing can be split along an axis, or a size does not divide.
     """
@@ -110,7 +110,7 @@ def mesh(
             new, stated = entry.returned[k], placed.types[param]
             if isinstance(new, str) and isinstance(stated, TensorType):
                 results[new] = stated.places
-        wanted = gradients(entry, analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)), params)
+        wanted = gradients(entry, analysis, params, per_microbatch=zero > 1)
         spread = Spread(TENSOR, tokens(analysis, entry)) if sequence else None
         partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread)
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)

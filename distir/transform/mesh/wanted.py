@@ -1,20 +1,23 @@
 """How the updates of a training step want gradients to be placed: as the weights and the state that they update.
 
 A gradient that is a pending sum over replicas is so reduced to the part of it that each device updates, and not to the
-whole of which each takes its part. What only scales or casts a gradient wants it as its result is wanted.
+whole of which each takes its part. What only scales or casts a gradient wants it as its result is wanted. Functions
+that add up gradients of microbatches, which hand them on in tuples, do so in parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Union
 
-from distir.analysis import Instance
-from distir.ir import Apply, Arg, Function, Places, SplitAlong, TensorType, Type
+from distir.analysis import Analysis, Instance
+from distir.ir import Apply, Arg, Call, Function, Places, SplitAlong, TensorType, Type
 from distir.ir.places import places, without
-from distir.ops import OPS, type_of
+from distir.ops import OPS, Value, type_of
 from distir.ops.layout import Layout, Letters
 from distir.ops.splitting import layout
+from distir.ops.tuples import TUPLING
 from distir.placement.along import PARTIAL, WHOLE
 from distir.placement.rule import kept
 
@@ -29,22 +32,97 @@ class Gradient:
     """Whether its sum over devices cannot wait: what is computed of it is no sum, as of a cast to another type."""
 
 
-def gradients(function: Function, instance: Instance, params: Mapping[str, Type]) -> dict[str, Gradient]:
-    """By value of an entry function: the gradient that it is. `params`: its parameters, placed."""
-    found: dict[str, Gradient] = {}
-    for statement in reversed(function.body):
-        if not isinstance(statement, Apply):
+Wanted = Union[Gradient, "tuple[Wanted | None, ...]"]
+"""How a gradient is wanted, or the items of a tuple; None for those that are none."""
+
+
+def gradients(
+    function: Function, analysis: Analysis, params: Mapping[str, Type], *, per_microbatch: bool
+) -> dict[str, Wanted]:
+    """By value of an entry function: the gradient that it is. `params`: its parameters, placed.
+
+    `per_microbatch`: also of those that are added up in other functions, which are reduced before that.
+    """
+    found: dict[str, Wanted] = {}
+    instance = analysis.domain.instance(function.name, tuple(p.type for p in function.params))
+    for statement in function.body:
+        if not isinstance(statement, Apply) or not is_update(statement):
             continue
-        if is_update(statement):
-            gradient = statement.args[1]
-            if isinstance(gradient, str):
-                of = statement.facts.of or str(statement.args[0])
-                found.setdefault(gradient, Gradient(_by_update(statement, instance, params), of))
-        elif len(statement.results) == 1 and statement.results[0] in found:
-            after = found[statement.results[0]]
-            for arg, wanted, last in _before(statement, instance, after.wanted):
-                found.setdefault(arg, Gradient(wanted, after.of, last))
+        replaced, gradient, *_ = statement.args
+        if replaced in params and isinstance(gradient, str):
+            of = statement.facts.of or str(replaced)
+            found.setdefault(gradient, Gradient(_by_update(statement, instance, params), of))
+    return _before_all(function, analysis, instance, found, per_microbatch)
+
+
+def gradients_returned(
+    function: Function, analysis: Analysis, args: Sequence[Value], wanted: Sequence[Wanted | None]
+) -> dict[str, Wanted]:
+    """By value of a function that is called: the gradient that it is, where the results are wanted so."""
+    pairs = zip(function.returned, wanted, strict=True)
+    found = {arg: want for arg, want in pairs if isinstance(arg, str) and want is not None}
+    return _before_all(function, analysis, analysis.domain.instance(function.name, tuple(args)), found, True)
+
+
+def _before_all(
+    function: Function, analysis: Analysis, instance: Instance, found: dict[str, Wanted], per_microbatch: bool
+) -> dict[str, Wanted]:
+    """Add the gradients that those found are computed of, by linear ops, and in tuples."""
+    given = _given(function)
+    for statement in reversed(function.body):
+        before: Sequence[tuple[Arg, Wanted | None]] = ()
+        if isinstance(statement, Call):
+            before = _before_call(statement, analysis, instance, found) if per_microbatch else ()
+        elif isinstance(statement, Apply) and statement.op in TUPLING:
+            before = _in_tuples(statement, found) if per_microbatch else ()
+        elif isinstance(statement, Apply) and len(statement.results) == 1:
+            after = found.get(statement.results[0])
+            if isinstance(after, Gradient):
+                adds = statement.op == "Sum" and not given.isdisjoint(a for a in statement.args if isinstance(a, str))
+                rows = _before(statement, instance, after.wanted)
+                before = [(arg, Gradient(wanted, after.of, last or adds)) for arg, wanted, last in rows]
+        for arg, want in before:
+            if isinstance(arg, str) and want is not None:
+                found.setdefault(arg, want)
     return found
+
+
+def _given(function: Function) -> set[str]:
+    """What a function is given: parameters, and their items."""
+    found = {p.name for p in function.params}
+    for statement in function.body:
+        if isinstance(statement, Apply) and statement.op == "UnpackTuple" and statement.args[0] in found:
+            found.update(statement.results)
+    return found
+
+
+def _in_tuples(statement: Apply, found: Mapping[str, Wanted]) -> Sequence[tuple[Arg, Wanted | None]]:
+    """The operands of what makes or unpacks a tuple, and how they are wanted."""
+    if statement.op == "UnpackTuple":
+        items = tuple(found.get(name) for name in statement.results)
+        return [(statement.args[0], items)] if any(items) else ()
+    whole = found.get(statement.results[0])
+    return [*zip(statement.args, whole, strict=True)] if isinstance(whole, tuple) else ()
+
+
+def wanted_of_call(call: Call, found: Mapping[str, Wanted]) -> tuple[Wanted | None, ...]:
+    """How the results of a call are wanted that are tuples of gradients, as of a microbatch; empty if none is."""
+    wanted = [found.get(name) for name in call.results]
+    return (
+        tuple(w if isinstance(w, tuple) else None for w in wanted) if any(isinstance(w, tuple) for w in wanted) else ()
+    )
+
+
+def _before_call(
+    call: Call, analysis: Analysis, instance: Instance, found: Mapping[str, Wanted]
+) -> Sequence[tuple[Arg, Wanted | None]]:
+    """The arguments of a call that its function adds to, and how they are wanted."""
+    wanted = wanted_of_call(call, found)
+    if not wanted:
+        return ()
+    function = analysis.module.functions[call.function]
+    inside = gradients_returned(function, analysis, instance.state(call.args), wanted)
+    return [(arg, inside.get(p.name)) for arg, p in zip(call.args, function.params, strict=True)]
 
 
 def is_update(statement: Apply) -> bool:
