@@ -78,7 +78,7 @@ def test_a_mesh_is_stated_behind_the_head(marks):
         (" mesh (dp = 4, tp = 4)", "(8@(dp, tp), 4)", "DIR422"),
         (" mesh (tp = 2)", "(8@tp[4, 2], 4)", "DIR422"),
         (" mesh (tp = 4)", "(8@tp[6, 2], 4)", "DIR422"),
-        (" mesh (dp = 2, tp = 2)", "(8@(dp, tp[4, 4]), 4)", "DIR422"),
+        (" mesh (dp = 2, tp = 2)", "(8@(tp[4, 4], dp), 4)", "DIR422"),
         (" mesh (dp = 2, tp = 2)", "(8, 4), 1, sum dp, max tp", "DIR422"),
         (" mesh (dp = 1000000000000000000000)", "(8, 4)", "DIR111"),
     ],
