@@ -24,9 +24,9 @@ BODY = "func @main(%x: Tensor[Float32, (8@dp, 4), 1]) mesh (dp = 2, tp = 4) {{\n
 
 def test_hints_show_where_the_parts_of_values_are():
     shown = drawn(MLP, hints(viewed(MLP), Span(0, len(MLP)), Hints()))
-    assert "%h⟦: f32[B@dp,24@tp]@1⟧ = MatMul" in shown
-    assert "%p⟦: f32[B@dp,12; sum tp]@1⟧ = MatMul" in shown
-    assert "%y⟦: f32[B@dp,12]@1⟧ = AllReduce" in shown
+    assert "%h⟦: f32[B@dp,24@tp]⟧ = MatMul" in shown
+    assert "%p⟦: f32[B@dp,12] Σtp⟧ = MatMul" in shown
+    assert "%y⟦: f32[B@dp,12]⟧ = AllReduce" in shown
 
 
 def test_hover_shows_what_a_device_holds_and_why_a_value_is_pending():
