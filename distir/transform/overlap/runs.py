@@ -97,7 +97,7 @@ class _Queues:
             made.update(dict.fromkeys(results(statement), index))
 
     def order(self) -> list[int]:
-        """The statements: what goes on with the group before, and all updates in the order of stages at the end."""
+        """The statements: those of the group before first, and all updates in the order of stages at the end."""
         found: list[int] = []
         current: set[Group] = set()
         while heads := {queue[0] for queue in self.queues.values() if queue}:
