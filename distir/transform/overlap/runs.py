@@ -1,4 +1,4 @@
-"""The order of text between devices: what a stage does stands in one piece, as far as it waits for no other one.
+"""The order of text between devices: what a stage does is in one piece, as far as it waits for no other one.
 
 Kinds of overlap write several stages' last backward passes line by line, as they line up devices (`side_by_side`). Each
 device's statements stay in their order, so that nothing takes another time, or other memory; but layers follow each
@@ -25,7 +25,7 @@ Group = tuple[int, ...]
 """The stages of a device."""
 
 NOWHERE: Group = (-1,)
-"""Stands for what is on no device."""
+"""The group of what is on no device."""
 
 UPDATES = 2
 """The rank of a stage's updates, and of what follows them."""
@@ -97,7 +97,7 @@ class _Queues:
             made.update(dict.fromkeys(results(statement), index))
 
     def order(self) -> list[int]:
-        """The statements: what goes on with the group before, and all updates in the order of stages at the end."""
+        """The statements: those of the group before first, and all updates in the order of stages at the end."""
         found: list[int] = []
         current: set[Group] = set()
         while heads := {queue[0] for queue in self.queues.values() if queue}:
