@@ -1,10 +1,12 @@
 """The axes of the step `mesh` beside replicas and shards: sequences spread over shards, experts, parts of sequences."""
 
+import random
 import re
 
 import pytest
 from test_mesh_simulated import as_each_device
 from test_mesh_step import placed, program
+from thorough import most_programs
 
 import distir
 from distir.analysis.program import read
@@ -80,6 +82,29 @@ def test_heads_are_exchanged_for_places_around_attention():
     assert [(s.attrs["split"], s.attrs["join"]) for s in ops_in(layer, "AllToAll")] == [(2, 1)] * 3 + [(1, 2)]
 
 
+def random_strategy(seed):
+    """A model, what is done with it, and a strategy on at most 8 devices."""
+    draw = random.Random(seed)
+    model, kind = draw.choice(["llama", "gemma", "mixtral", "qwen", "bert"]), draw.choice(["forward", "step", "mixed"])
+    axes = ["dp", "cp", "tp", *(["ep"] if model in ("mixtral", "qwen") else [])]
+    chosen = draw.sample(axes, draw.randint(1, 3))
+    words = [f"{axis}=2" for axis in chosen]
+    words += ["sequence"] if "tp" in chosen and draw.random() < 0.6 else []
+    words += [f"cp_kind={draw.choice(['ring', 'allgather'])}"] if "cp" in chosen else []
+    words += [f"zero={draw.randrange(4)}"] if {*chosen} - {"tp"} else []
+    return model, kind, " ".join(words)
+
+
+@pytest.mark.parametrize("seed", range(most_programs(6)))
+def test_any_strategy_gives_the_same_on_every_copy_in_the_time_of_every_device(seed):
+    model, kind, strategy = random_strategy(seed)
+    made = placed(model, kind, strategy)
+    found = verify(program(model, kind), made)
+    assert found.equal, (model, kind, strategy)
+    assert not found.unclaimed
+    as_each_device(made, load("dgx-a100x2"))
+
+
 DP, CP, TP = (SplitAlong(0, axis) for axis in ("dp", "cp", "tp"))
 
 
@@ -89,6 +114,7 @@ DP, CP, TP = (SplitAlong(0, axis) for axis in ("dp", "cp", "tp"))
     ([DP, CP], [], [("AllGather", ("dp", "cp"))]),
     ([PendingAlong("dp"), PendingAlong("tp")], [], [("AllReduce", ("dp",)), ("AllReduce", ("tp",))]),
     ([PendingAlong("dp"), PendingAlong("cp")], [DP], [("ReduceScatter", ("dp",)), ("AllReduce", ("cp",))]),
+    ([], [DP, SplitAlong(0, "cp", (8, 8))], [("Shard", ("dp",)), ("Shard", ("cp",))]),
     ([TP, DP, CP], [], [("AllGather", ("dp", "cp")), ("AllGather", ("tp",))]),
 ])  # fmt: skip
 def test_over_axes_of_replicas_it_is_one_collective(now, wanted, written):

@@ -61,7 +61,7 @@ def _joined(first: AxisMove, then: AxisMove, together: Sequence[str]) -> AxisMov
     axes = (*then.axes, *first.axes) if then.op == "AllGather" else (*first.axes, *then.axes)
     if first.op != then.op or own != other or not {*axes} <= {*together} or then.op == "AllToAll":
         return None
-    if "blocks" in first.attrs:
+    if any(move.cut is not None and move.cut.blocks for move in (first, then)):
         return None
     if then.op == "AllReduce":
         axes = tuple(axis for axis in together if axis in axes)
