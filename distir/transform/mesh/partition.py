@@ -89,6 +89,8 @@ class MeshPartition:
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
+    returned: tuple[Value, ...] = ()
+    """What the entry function returns."""
     _done: dict[Key, PlacedCallee] = field(default_factory=dict[Key, PlacedCallee])
 
     def entry(
@@ -108,6 +110,7 @@ class MeshPartition:
         body = _Body(self, function, tuple(args), tuple(loose), results, gradients, early)
         finish(body.run())
         returned = tuple(map(body.returned, function.returned))
+        self.returned = tuple(map(body.value, returned))
         made = self._made(function, body, returned)
         whole = _with_result_names(replace(made, mesh=self.axes), function.returned)
         return without_orphans(self.analysis.module, [*self.functions.values(), whole], self.origins)
@@ -127,10 +130,10 @@ class MeshPartition:
         return known
 
     def _made(self, function: Function, body: _Body, returned: tuple[Arg, ...]) -> Function:
-        params = tuple(replace(p, type=_claim(p.type, body.value(p.name))) for p in function.params)
+        params = tuple(replace(p, type=placed_as(p.type, body.value(p.name))) for p in function.params)
         stated = function.result_types
         if stated is not None:
-            stated = tuple(_claim(t, body.value(arg)) for t, arg in zip(stated, returned, strict=True))
+            stated = tuple(placed_as(t, body.value(arg)) for t, arg in zip(stated, returned, strict=True))
         return replace(function, params=params, body=(*body.written, Return(returned)), result_types=stated)
 
     def _named(self, function: Function) -> str:
@@ -558,17 +561,17 @@ def _with_result_names(function: Function, names: Sequence[Arg]) -> Function:
 
 def _claims(statement: Apply | Call, ws: Sequence[Value]) -> tuple[Type | None, ...]:
     pairs = zip(statement.claims, ws, strict=False)
-    return tuple(None if claim is None else _claim(claim, w) for claim, w in pairs)
+    return tuple(None if claim is None else placed_as(claim, w) for claim, w in pairs)
 
 
-def _claim(claim: Type, v: Value) -> Type:
+def placed_as(claim: Type, v: Value) -> Type:
     """What is stated of a value, with where its parts are."""
     found = type_of(v)
     if isinstance(claim, TensorType) and isinstance(found, TensorType):
         known = claim.shape if claim.shape is not None or not found.places else found.shape
         return replace(claim, shape=known, places=found.places)
     if isinstance(claim, TupleType) and isinstance(found, TupleType):
-        return TupleType(tuple(_claim(c, t) for c, t in zip(claim.items, found.items, strict=True)))
+        return TupleType(tuple(placed_as(c, t) for c, t in zip(claim.items, found.items, strict=True)))
     return claim
 
 

@@ -9,6 +9,7 @@ from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.mesh.partition import MeshPartition
+from distir.transform.mesh.pipelined import with_ends
 from distir.transform.mesh.plans import DATA, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
 from distir.transform.order import DISTRIBUTED, IN_KERNELS, ON_MESH, SPREAD, STATE_ON_HOSTS
@@ -60,4 +61,5 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Modu
                 results[new] = stated.places
         wanted = gradients(entry, analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)), params)
         partition = MeshPartition(analysis, tuple(sizes.items()))
-        return partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
+        made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
+        return with_ends(made, module, partition.returned)
