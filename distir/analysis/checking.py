@@ -135,12 +135,16 @@ def check_entry(module: Module, function: str | None = None) -> tuple[Function, 
     return entry, check(module, known)
 
 
-def refuse_mesh(module: Module) -> None:
-    """For what takes programs of single devices: raises ProgramError for one whose devices represent a mesh each."""
+def refuse_mesh(module: Module, remedy: str = "") -> None:
+    """For what takes programs of single devices: raises ProgramError for one whose devices represent a mesh each.
+
+    `remedy`: another than to give it the program without a mesh.
+    """
     stating = next((function for function in module if function.mesh), None)
     if stating is not None:
         message = f"each device of this program represents a mesh of several: `{module.meshes}`"
         hint = "`distir expand` gives the program of every device, `distir erase` the sequential one"
+        hint = f"{remedy}; {hint}" if remedy else hint
         site = Site(stating.name, None, Part("name"))
         raise ProgramError([Diagnostic(transforms.ON_A_MESH, site, message, help=hint)])
 

@@ -13,6 +13,7 @@ from distir.analysis import analysed
 from distir.ir import Apply, Function, Module, Part, Site, Statement, TensorType, types
 from distir.ir.places import show_mesh
 from distir.ops.devices import devices_of
+from distir.ops.group import represented
 from distir.ops.optimizer import OPTIMIZERS
 from distir.ops.purpose import is_gradient, op_of
 from distir.transform.entry import ROLES
@@ -51,6 +52,21 @@ def _distributed(module: Module, entry: Function) -> Evidence | None:
         listed = ", ".join(map(str, devices))
         return Site(entry.name, None, Part("name")), f"`@{entry.name}` is distributed already, over devices {listed}"
     return None
+
+
+def _sharded(module: Module, entry: Function) -> Evidence | None:
+    if any({"replicas", "context"} & param.roles.keys() for param in entry.params):
+        return Site(entry.name, None, Part("name")), f"a device of `@{entry.name}` represents several already"
+    scatter = module.functions.get(f"{entry.name}.scatter")
+    functions = module if scatter is None else Module([scatter])
+    return _statement(functions, _is_of_several, f"`{{}}` belongs to `@{entry.name}` over several devices")
+
+
+def _is_of_several(statement: Statement) -> bool:
+    if not isinstance(statement, Apply) or represented(statement.op, statement.attrs) is not None:
+        return isinstance(statement, Apply)
+    op = op_of(statement)
+    return op is not None and op.communication is not None and statement.op != "Send"
 
 
 def _differentiated(module: Module, entry: Function) -> Evidence | None:
@@ -99,10 +115,16 @@ DISTRIBUTED = Property("distribute a program", _distributed)
 SPREAD = (SCATTERED, DISTRIBUTED)
 """What steps make of a program that they distribute."""
 
+SHARDED = Property("make several devices of one", _sharded)
+"""Devices have copies or parts of what a device had: the program has collectives of them, where it is scattered."""
+
+SHARDS = (*SPREAD, SHARDED)
+"""What steps make of a program of which each device becomes several."""
+
 DIFFERENTIATED = Property("take gradients", _differentiated)
 IN_KERNELS = Property("form kernels", _in_kernels)
 ON_MESH = Property("write a program on a mesh", _on_mesh)
-"""The program has a mesh: no step takes it."""
+"""The program has a mesh: no step takes it, and those that it says so of come before."""
 
 STATE_ON_HOSTS = Property("keep state in the memory of hosts", _with_state_on_hosts)
 

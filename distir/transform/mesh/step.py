@@ -12,16 +12,16 @@ from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.pipelined import with_ends
 from distir.transform.mesh.plans import DATA, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
-from distir.transform.order import DISTRIBUTED, IN_KERNELS, ON_MESH, SPREAD, STATE_ON_HOSTS
+from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_ON_HOSTS
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
 
 
 @step(
-    after=("cse",),
-    before=(DISTRIBUTED, STATE_ON_HOSTS, IN_KERNELS),
-    makes=(*SPREAD, ON_MESH),
+    after=("cse", "pp", "accumulate"),
+    before=(SHARDED, STATE_ON_HOSTS, IN_KERNELS),
+    makes=(*SHARDS, ON_MESH),
     choices={"zero": STAGES},
 )
 def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Module:
