@@ -270,7 +270,7 @@ def test_words_that_say_no_strategy_are_refused(words, message):
     ("mesh dp=3", "DIR620", "which does not split over 3 devices", "2, 4, 8 would do"),
     ("mesh tp=3", "DIR620", "16 does not split over 3 devices", "2, 4, 8, 16 would do"),
     ("mesh dp=2 mesh dp=2", "DIR691", "represents a mesh", "`distir erase` the sequential one"),
-    ("dp=2 mesh tp=2", "DIR605", "is distributed already", "apply it to the program before that"),
+    ("dp=2 mesh tp=2", "DIR605", "belongs to `@main` over several devices", "apply it to the program before that"),
 ])  # fmt: skip
 def test_a_program_that_cannot_be_placed_so_is_refused_with_what_would_do(words, code, message, remedy):
     with pytest.raises(distir.ProgramError) as caught:
