@@ -2,6 +2,7 @@
 
 import random
 from functools import cache
+from pathlib import Path
 
 import pytest
 from each_device import as_each_device
@@ -27,6 +28,7 @@ MODELS = {
     "deep": lambda: mlp(8, 8, 16, "Float32"),
     "gpt2": lambda: gpt2(**SMALL, positions=4),
     "llama": lambda: named("llama3-8b", **{**LLAMA, "layers": 3}),
+    "dropout": lambda: gpt2(**SMALL, positions=4, dropout=0.1),
     "gemma": lambda: named("gemma2-2b", **LLAMA),
 }
 
@@ -53,6 +55,8 @@ FURTHER = [
     ("gpt2", "step", "pp=2 microbatches=2", "dp=4 zero=3"),
     ("deep", "step", "pp=4 microbatches=8 schedule=zb-v", "dp=2 zero=1"),
     ("mlp", "step", "accumulate=4", "dp=2 tp=2 zero=3"),
+    ("llama", "step", "pp=2 microbatches=2 schedule=seq1f1b chunks=2", "dp=2 tp=2"),
+    ("dropout", "step", "pp=2 microbatches=2", "dp=2 tp=2"),
 ]
 
 TODAY = [
@@ -150,6 +154,23 @@ def test_gradients_are_summed_over_replicas_once_for_a_step():
     reduced = [s for f in found for s in f.body if getattr(s, "op", "") in COLLECTIVES and s.attrs["axis"] == "dp"]
     own = [s for s in found.entry().body if s in reduced]
     assert len(own) == len(reduced) == 9  # of eight weights and the loss
+
+
+def test_copies_of_an_input_on_several_stages_are_split_alike():
+    """Both stages have the tokens; one cuts them into microbatches, the other takes the positions of their rows."""
+    found = distir.transform(MODELS["dropout"](), *"grad pp=2 microbatches=2 mesh dp=2".split())
+    scatter, main = found.functions["main.scatter"], found.entry()
+    given = next(p.type for p in scatter.params if p.name == "input_ids")
+    copies = [p.type for p in main.params if p.name.startswith("input_ids.")]
+    assert [t.places for t in copies] == [given.places] * 2
+    assert str(given) == "Tensor[Int64, (8@dp[4, 4], 4), 1]"
+
+
+def test_what_it_writes_is_the_program_of_the_golden_file():
+    model = mlp(2, 4, 4, "Float32")
+    written = print_rolled(distir.transform(model, *"grad pp=2 microbatches=2 mesh dp=2 zero=1".split()))
+    golden = Path(__file__).parents[1] / "golden" / "pipeline_on_mesh.md"
+    assert f"```dir\n{written}```" in golden.read_text()
 
 
 TIED = ("gpt2", "clipped", "pp=2 microbatches=2 schedule=gpipe", "tp=2")

@@ -226,6 +226,23 @@ def test_a_function_of_sizes_that_it_does_not_know_is_checked_where_it_is_called
     assert [d.code.number for d in read(text.replace("axis = 1", "axis = 0")).errors] == ["DIR310"]
 
 
+def test_a_function_of_sizes_that_it_is_given_is_checked_where_it_is_called():
+    text = """
+        func @f(%x: Tensor[Float32, (6@dp, 2)], %sizes: Tensor[Int64, (3,), host]) {
+          %y = Reshape(%x, %sizes)
+          return %y
+        }
+
+        func @main(%x: Tensor[Float32, (6@dp, 2), 1]) mesh (dp = 2) {
+          %y = @f(%x, [2, 3, 2])
+          return %y
+        }
+    """
+    assert not read(text).errors
+    (found,) = read(text.replace("[2, 3, 2]", "[3, 2, 2]")).errors
+    assert found.code.number == "DIR310"
+
+
 def test_a_function_of_values_of_unknown_rank_is_checked_where_it_is_called():
     text = """
         func @f(%x: Tensor[?, ??]) {

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from distir.ir import Function, Module, ops_in
+from distir.ir import Function, Module
 from distir.ops import Value
 from distir.transform.entry import ROLES, entry_of
 from distir.transform.mesh.partition import placed_as
+from distir.transform.mesh.plans import sources
 
 
 def with_ends(made: Module, given: Module, returned: Sequence[Value]) -> Module:
@@ -24,8 +25,7 @@ def with_ends(made: Module, given: Module, returned: Sequence[Value]) -> Module:
     scatter, gather = (given.functions.get(f"{entry.name}.{role}") for role in ROLES)
     ends = list[Function]()
     if scatter is not None:
-        sent = {statement.results[0]: statement.args[0] for statement in ops_in(scatter, "Send")}
-        types = {sent.get(str(arg), arg): p.type for arg, p in zip(scatter.returned, entry.params, strict=True)}
+        types = {source: p.type for source, p in zip(sources(given, entry), entry.params, strict=True)}
         ends.append(_placed(scatter, [types.get(param.name) for param in scatter.params]))
     if gather is not None:
         ends.append(_placed(gather, returned))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from distir.analysis import Analysis
 from distir.analysis.placement_states import place_of
-from distir.ir import Function, Param, TensorType, TupleType, Type
+from distir.ir import Function, Module, Param, TensorType, TupleType, Type, ops_in
 from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
 from distir.transform.sharding.data import batch_states
@@ -42,6 +42,8 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
         data = batch_states(analysis, entry, sizes[DATA])
     if TENSOR in sizes:
         tensor = parameter_states(entry, sizes[TENSOR], (), Flow(analysis.domain).entry(entry))
+    copies = sources(analysis.module, entry)
+    data, tensor = _alike(copies, data), _alike(copies, tensor)
     stored = [_stored(p, s, sizes, zero) for p, s in zip(entry.params, tensor, strict=True)]
     _tell_of_whole(entry, stored, zero)
     types = tuple(
@@ -50,6 +52,25 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
     )
     weights = ("param" in p.roles and split is not None for p, split in zip(entry.params, stored, strict=True))
     return ParameterPlan(types, tuple(frozenset({DATA} if is_stored else ()) for is_stored in weights))
+
+
+def sources(module: Module, entry: Function) -> tuple[str, ...]:
+    """By parameter of an entry function: that of the sequential program, of which several stages may have copies."""
+    scatter = module.functions.get(f"{entry.name}.scatter")
+    if scatter is None:
+        return tuple(param.name for param in entry.params)
+    sent = {statement.results[0]: statement.args[0] for statement in ops_in(scatter, "Send")}
+    return tuple(str(sent.get(str(arg), arg)) for arg in scatter.returned)
+
+
+def _alike(copies: Sequence[str], states: Sequence[State]) -> list[State]:
+    """States of parameters, those of copies alike: as the first that is split, in blocks if any is."""
+    found: dict[str, State] = {}
+    for source, own in zip(copies, states, strict=True):
+        first = found.setdefault(source, own)
+        if not isinstance(first, Split) or (isinstance(own, Split) and own.blocks and not first.blocks):
+            found[source] = own
+    return [found[source] for source in copies]
 
 
 def _stored(param: Param, shard: State, sizes: Mapping[str, int], zero: int) -> Split | None:
