@@ -40,6 +40,9 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Modu
     computed; with 3 also weights, which are gathered before their use in the forward pass, and again in the backward
     pass.
 
+    Of a pipeline (`pp=2 microbatches=8 mesh dp=2 tp=2`) each stage becomes a mesh, with its passes written once. Each
+    microbatch is split over the replicas; gradients are reduced when those of all microbatches are added up.
+
     Raises ProgramError where no input has a batch, where nothing can be split, or a size does not divide.
     """
     if str(zero) not in STAGES:
