@@ -21,13 +21,15 @@ class Complaint:
     message: str
     help: str | None = None
     code: Code = codes.BAD_PLACEMENT
+    cause: str = ""
+    """What of the mesh is at fault, for as many values as there are."""
 
 
 def refuse(type: Type, meshes: Meshes, part: Part) -> None:
     """Raises Reject where a type that is stated places values as the mesh does not allow."""
     wrong = complaint(type, meshes)
     if wrong is not None:
-        raise Reject(wrong.code, f"`{type}`: {wrong.message}", part, help=wrong.help)
+        raise Reject(wrong.code, f"`{type}`: {wrong.message}", part, help=wrong.help, cause=wrong.cause)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -56,10 +58,10 @@ def unknown_axis(axis: str, mesh: Mesh) -> Complaint:
     """That the mesh has no such axis."""
     if not mesh:
         hint = "state it behind the head of a function: `mesh (dp = 4, tp = 2)`"
-        return Complaint(f"there is no axis `{axis}`, as there is no mesh", hint, codes.UNKNOWN_AXIS)
+        return Complaint(f"there is no axis `{axis}`, as there is no mesh", hint, codes.UNKNOWN_AXIS, axis)
     near = nearest(axis, dict(mesh))
     hint = f"did you mean `{near}`?" if near else f"the mesh is `{show_mesh(mesh)}`"
-    return Complaint(f"the mesh has no axis `{axis}`", hint, codes.UNKNOWN_AXIS)
+    return Complaint(f"the mesh has no axis `{axis}`", hint, codes.UNKNOWN_AXIS, axis)
 
 
 def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str, Size]) -> Complaint | None:
@@ -81,7 +83,8 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
     for each in (b.size if isinstance(b, Repeated) else b for b in blocks if not isinstance(b, Shared)):
         if isinstance(each, int) and isinstance(devices, int) and each % devices:
             what = f"dimension {dim}, which is {each}," if not blocked else f"a block of {each} in dimension {dim}"
-            return Complaint(f"{what} does not split over {devices} devices ({over})", _dividing(each, devices))
+            message = f"{what} does not split over {devices} devices ({over})"
+            return Complaint(message, _dividing(each, devices), cause=over)
     return None
 
 

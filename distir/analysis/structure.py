@@ -168,7 +168,7 @@ def _head(function: Function, meshes: Meshes) -> Iterator[Diagnostic]:
             yield from _dimensions(function, index)
         elif (wrong := complaint(param.type, meshes)) is not None:
             site = Site(function.name, None, Part("param_type", index))
-            yield Diagnostic(wrong.code, site, f"`%{param.name}`: {wrong.message}", help=wrong.help)
+            yield Diagnostic(wrong.code, site, f"`%{param.name}`: {wrong.message}", (), wrong.help, wrong.cause)
         if param.roles:
             yield from _roles(function, index)
 

@@ -1,6 +1,7 @@
 """Pipelines on a mesh: each is the pipeline that it was written of, on every device of every stage."""
 
 import random
+import re
 from functools import cache
 from pathlib import Path
 
@@ -211,3 +212,16 @@ def test_what_cannot_be_is_refused_once_with_the_remedy(words, code, message, re
     assert found.code.number == code
     assert message in found.message
     assert remedy in found.help
+
+
+@pytest.mark.parametrize(("before", "after", "code", "message"), [
+    ("tp = 2", "tp = 3", "DIR422", "which is 8, does not split over 3 devices (tp = 3)"),
+    ("tp = 2", "tq = 2", "DIR421", "the mesh has no axis `tp`"),
+])  # fmt: skip
+def test_a_mesh_that_does_not_fit_is_one_error_for_all_values(before, after, code, message):
+    text = print_rolled(distir.transform(MODELS["mlp"](), *"pp=2 microbatches=2 mesh tp=2".split()))
+    (found,) = read(text.replace(before, after)).errors
+    assert found.code.number == code
+    assert message in found.message
+    (note,) = found.notes
+    assert re.fullmatch(r"\d\d more of this cause", note.message)
