@@ -48,7 +48,7 @@ CASES = [
 ]
 
 FURTHER = [
-    ("llama", "step", "pp=3 microbatches=4 balance=1,0,2", "tp=2"),
+    ("llama", "step", "pp=3 microbatches=4 balance=0,1,2", "tp=2"),
     ("llama", "step", "pp=2 microbatches=4 balance=1,2", "dp=2 tp=2 zero=3"),
     ("llama", "mixed", "pp=2 microbatches=2", "dp=2 tp=2 zero=3"),
     ("llama", "forward", "pp=2 microbatches=2", "dp=2 tp=2"),
@@ -159,7 +159,7 @@ def test_gradients_are_summed_over_replicas_once_for_a_step():
 
 def test_copies_of_an_input_on_several_stages_are_split_alike():
     """Both stages have the tokens; one cuts them into microbatches, the other takes the positions of their rows."""
-    found = distir.transform(MODELS["dropout"](), *"grad pp=2 microbatches=2 mesh dp=2".split())
+    found = distir.transform(MODELS["dropout"](), "grad", "pp=2", "microbatches=2", "mesh", "dp=2")
     scatter, main = found.functions["main.scatter"], found.entry()
     given = next(p.type for p in scatter.params if p.name == "input_ids")
     copies = [p.type for p in main.params if p.name.startswith("input_ids.")]
@@ -169,7 +169,7 @@ def test_copies_of_an_input_on_several_stages_are_split_alike():
 
 def test_what_it_writes_is_the_program_of_the_golden_file():
     model = mlp(2, 4, 4, "Float32")
-    written = print_rolled(distir.transform(model, *"grad pp=2 microbatches=2 mesh dp=2 zero=1".split()))
+    written = print_rolled(distir.transform(model, "grad", "pp=2", "microbatches=2", "mesh", "dp=2", "zero=1"))
     golden = Path(__file__).parents[1] / "golden" / "pipeline_on_mesh.md"
     assert f"```dir\n{written}```" in golden.read_text()
 
@@ -219,7 +219,7 @@ def test_what_cannot_be_is_refused_once_with_the_remedy(words, code, message, re
     ("tp = 2", "tq = 2", "DIR421", "the mesh has no axis `tp`"),
 ])  # fmt: skip
 def test_a_mesh_that_does_not_fit_is_one_error_for_all_values(before, after, code, message):
-    text = print_rolled(distir.transform(MODELS["mlp"](), *"pp=2 microbatches=2 mesh tp=2".split()))
+    text = print_rolled(distir.transform(MODELS["mlp"](), "pp=2", "microbatches=2", "mesh", "tp=2"))
     (found,) = read(text.replace(before, after)).errors
     assert found.code.number == code
     assert message in found.message
