@@ -55,7 +55,10 @@ FURTHER = [
     ("gemma", "clipped", "pp=2 microbatches=4 schedule=zb-h1", "dp=2 tp=2 zero=2"),
     ("gpt2", "step", "pp=2 microbatches=2", "dp=4 zero=3"),
     ("deep", "step", "pp=4 microbatches=8 schedule=zb-v", "dp=2 zero=1"),
-    ("mlp", "step", "accumulate=4", "dp=2 tp=2 zero=3"),
+    ("mlp", "step", "accumulate=8", "tp=2"),
+    ("deep", "clipped", "accumulate=8", "dp=2 tp=2 zero=2"),
+    ("gpt2", "step", "accumulate=4", "dp=2 zero=3"),
+    ("llama", "mixed", "accumulate=4", "dp=2 tp=2 zero=3"),
     ("llama", "step", "pp=2 microbatches=2 schedule=seq1f1b chunks=2", "dp=2 tp=2"),
     ("dropout", "step", "pp=2 microbatches=2", "dp=2 tp=2"),
 ]
@@ -155,6 +158,21 @@ def test_gradients_are_summed_over_replicas_once_for_a_step():
     reduced = [s for f in found for s in f.body if getattr(s, "op", "") in COLLECTIVES and s.attrs["axis"] == "dp"]
     own = [s for s in found.entry().body if s in reduced]
     assert len(own) == len(reduced) == 9  # of eight weights and the loss
+
+
+def test_gradients_of_microbatches_on_the_same_devices_are_reduced_each_with_zero_2():
+    """As `zero` does behind `accumulate`: their sums are of parts, and no more memory is taken than there."""
+    found = placed("mlp", "step", "accumulate=4", "dp=2 zero=3")
+    assert verify(training("mlp", "step"), found).equal
+    passes = [f for f in found if f.name.endswith("backward") and f.name.startswith("stage")]
+    assert [sum(getattr(s, "op", "") == "ReduceScatter" for s in f.body) for f in passes] == [8, 8]
+    steps = ["dtp=2,1,1", "microbatches=4", "zero=3", "partition=split"]
+    before = simulate(distir.transform(training("mlp", "step"), *steps), "dgx-a100")
+    now = simulate(expand(found), "dgx-a100")
+    assert now.latency_s == before.latency_s
+    assert now.devices[1].peak_memory_bytes == before.devices[1].peak_memory_bytes
+    once = placed("mlp", "step", "accumulate=4", "dp=2 zero=1")
+    assert not [s for f in once if f.name != "main" for s in f.body if getattr(s, "op", "") == "ReduceScatter"]
 
 
 def test_copies_of_an_input_on_several_stages_are_split_alike():

@@ -55,7 +55,7 @@ from distir.ops.tuples import TUPLING
 from distir.placement.along import PARTIAL, WHOLE, Split, State, is_host
 from distir.placement.rule import Typing
 from distir.transform.mesh.moves import AxisMove, NoWay, moves
-from distir.transform.mesh.wanted import Gradient
+from distir.transform.mesh.wanted import Gradient, PerMicrobatch, Wanted, anonymous
 from distir.transform.orphans import without_orphans
 from distir.transform.sharding.decide import NoRule, decide
 from distir.transform.sharding.reshard import block_sizes
@@ -77,7 +77,7 @@ class PlacedCallee:
     """The number of pending sums that a call of it ends."""
 
 
-Key = tuple[str, tuple[Value, ...], tuple[Loose, ...]]
+Key = tuple[str, tuple[Value, ...], tuple[Loose, ...], tuple[Wanted | None, ...]]
 
 
 @dataclass
@@ -86,6 +86,8 @@ class MeshPartition:
 
     analysis: Analysis
     axes: Axes
+    each: PerMicrobatch | None = None
+    """Set where the gradients of each microbatch are reduced before they are added up."""
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
@@ -99,7 +101,7 @@ class MeshPartition:
         args: Sequence[Type],
         loose: Sequence[Loose],
         results: Mapping[str, Places],
-        gradients: Mapping[str, Gradient],
+        gradients: Mapping[str, Wanted],
         early: bool,
     ) -> Module:
         """The program whose entry function takes these arguments.
@@ -115,13 +117,19 @@ class MeshPartition:
         whole = _with_result_names(replace(made, mesh=self.axes), function.returned)
         return without_orphans(self.analysis.module, [*self.functions.values(), whole], self.origins)
 
-    def callee(self, name: str, args: tuple[Value, ...], loose: tuple[Loose, ...]) -> Deep[PlacedCallee]:
-        """The function for arguments that are placed so, written once."""
-        key = (name, args, loose)
+    def callee(
+        self, name: str, args: tuple[Value, ...], loose: tuple[Loose, ...], wanted: tuple[Wanted | None, ...]
+    ) -> Deep[PlacedCallee]:
+        """The function for arguments that are placed so, written once. `wanted`: the gradients that it returns."""
+        key = (name, args, loose, wanted)
         known = self._done.get(key)
         if known is None:
             function = self.analysis.module.functions[name]
-            body = _Body(self, function, args, loose)
+            inner: Mapping[str, Wanted] = {}
+            if self.each is not None and wanted:
+                own = self.analysis.domain.instance(name, tuple(map(erased, args)))
+                inner = self.each.within(name, own, wanted)
+            body = _Body(self, function, args, loose, gradients=inner, early=bool(wanted))
             yield body.run()
             returned = tuple(map(body.settled, function.returned))
             written = self._named(self._made(function, body, returned))
@@ -156,7 +164,7 @@ class _Body:
         args: tuple[Value, ...],
         loose: tuple[Loose, ...],
         results: Mapping[str, Places] | None = None,
-        gradients: Mapping[str, Gradient] | None = None,
+        gradients: Mapping[str, Wanted] | None = None,
         early: bool = False,
     ) -> None:
         self.program, self.function, self.axes = program, function, program.axes
@@ -272,12 +280,18 @@ class _Body:
         args = tuple(arg if _hands_on(function, p.name) else self._used(arg) for arg, p in pairs)
         args = yield from self._given_to(replace(statement, args=args))
         vs = tuple(map(self.value, args))
-        callee = yield self.program.callee(statement.function, vs, tuple(map(self.loose, args)))
+        loose = tuple(map(self.loose, args))
+        callee = yield self.program.callee(statement.function, vs, loose, self._wanted_of(statement))
         self.sums += callee.sums
         claims = _claims(statement, callee.given)
         self.written.append(replace(statement, function=callee.name, args=args, claims=claims))
         for name, w, loose in zip(statement.results, callee.given, callee.loose, strict=True):
             self._define(name, w, loose)
+
+    def _wanted_of(self, statement: Call) -> tuple[Wanted | None, ...]:
+        """The gradients among the results of a call, if it has tuples of them to be reduced before they are added."""
+        wanted = tuple(map(self.gradients.get, statement.results)) if self.program.each is not None else ()
+        return tuple(map(anonymous, wanted)) if any(isinstance(one, tuple) for one in wanted) else ()
 
     def _used(self, arg: Arg) -> Arg:
         """An argument, gathered where it is split only to be stored so: once for a function, before it is called."""
@@ -450,7 +464,7 @@ class _Body:
         now = self._places(arg)
         left = tuple(p for p in now if p.axis in kept or p not in self._pending(arg))
         gradient = self.gradients.get(arg) if isinstance(arg, str) else None
-        if left == now or gradient is None:
+        if left == now or not isinstance(gradient, Gradient):
             return self._brought(arg, left)
         around, self._around = self._around, replace(self._around, of=gradient.of)
         split = (p for p in gradient.wanted if along(left, p.axis) is None)
@@ -466,7 +480,8 @@ class _Body:
 
     def _placed_as_wanted(self, name: str) -> None:
         """Bring what a statement gave to where the program returns it, or its update wants it, if that is at once."""
-        if self.early and name in self.gradients and self.gradients[name].last:
+        gradient = self.gradients.get(name)
+        if self.early and isinstance(gradient, Gradient) and gradient.last:
             self._ended(name)
         wanted = self.wanted.get(name)
         if wanted is not None and (made := self._brought(self.settled(name), wanted)) != name:
@@ -523,7 +538,8 @@ class _Body:
 
         def sums(kept: Sequence[int]) -> Deep[int]:
             vs = tuple(self.value(a) if i in kept else _whole(self.value(a)) for i, a in enumerate(args))
-            return (yield self.program.callee(statement.function, vs, tuple(map(self.loose, args)))).sums
+            loose, wanted = tuple(map(self.loose, args)), self._wanted_of(statement)
+            return (yield self.program.callee(statement.function, vs, loose, wanted)).sums
 
         least, kept = (yield sums(())), pending
         if (yield sums(pending)) > least:

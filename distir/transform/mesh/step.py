@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distir.analysis.updates import ParameterUpdates
-from distir.ir import Module, Places, TensorType
+from distir.ir import Module, Places, TensorType, ops_in
 from distir.ir.collection import paused_collection
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
@@ -11,7 +11,7 @@ from distir.transform.entry import entry_of
 from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.pipelined import with_ends
 from distir.transform.mesh.plans import DATA, TENSOR, plan
-from distir.transform.mesh.wanted import gradients
+from distir.transform.mesh.wanted import PerMicrobatch, gradients
 from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_ON_HOSTS
 from distir.transform.steps import Count, StepError, step
 
@@ -62,7 +62,12 @@ def mesh(module: Module, *, dp: Count = 1, tp: Count = 1, zero: int = 0) -> Modu
             new, stated = entry.returned[k], placed.types[param]
             if isinstance(new, str) and isinstance(stated, TensorType):
                 results[new] = stated.places
-        wanted = gradients(entry, analysis.domain.instance(entry.name, tuple(p.type for p in entry.params)), params)
-        partition = MeshPartition(analysis, tuple(sizes.items()))
+        is_staged = any(
+            ops_in(module, "Send")
+        )  # the stages of a pipeline reduce gradients once, as they are waiting then
+        each = PerMicrobatch(analysis.domain) if zero > 1 and not is_staged else None
+        own = analysis.domain.instance(entry.name, tuple(p.type for p in entry.params))
+        wanted = gradients(entry, own, params, each)
+        partition = MeshPartition(analysis, tuple(sizes.items()), each)
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         return with_ends(made, module, partition.returned)

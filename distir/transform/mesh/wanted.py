@@ -7,10 +7,10 @@ whole of which each takes its part. What only scales or casts a gradient wants i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from distir.analysis import Instance
-from distir.ir import Apply, Function, Places, SplitAlong, TensorType, Type
+from distir.analysis import Checker, Instance
+from distir.ir import Apply, Call, Function, Places, SplitAlong, TensorType, Type
 from distir.ir.places import places, without
 from distir.ops import OPS, type_of
 from distir.ops.splitting import layout
@@ -28,10 +28,75 @@ class Gradient:
     """Whether its sum over devices cannot wait: what is computed of it is no sum, as of a cast to another type."""
 
 
-def gradients(function: Function, instance: Instance, params: Mapping[str, Type]) -> dict[str, Gradient]:
-    """By value of an entry function: the gradient that it is. `params`: its parameters, placed."""
-    found: dict[str, Gradient] = {}
+Wanted = Gradient | tuple["Wanted | None", ...]
+"""A gradient, or of a tuple each item that is one."""
+
+
+@dataclass(eq=False)
+class PerMicrobatch:
+    """How the passes of microbatches want gradients that they add up, where each is reduced before it is added."""
+
+    domain: Checker
+    _known: dict[tuple[str, tuple[Wanted | None, ...]], dict[str, Wanted]] = field(
+        default_factory=dict[tuple[str, tuple[Wanted | None, ...]], dict[str, Wanted]]
+    )
+
+    def within(self, name: str, instance: Instance, results: tuple[Wanted | None, ...]) -> dict[str, Wanted]:
+        """By value of a function: the gradient that it is, if the function returns these."""
+        known = self._known.get((name, results))
+        if known is None:
+            function = self.domain.module.functions[name]
+            pairs = zip(function.returned, results, strict=True)
+            given = {arg: wanted for arg, wanted in pairs if isinstance(arg, str) and wanted is not None}
+            known = self._known[name, results] = gradients(function, instance, {}, self, given)
+        return known
+
+    def before(self, statement: Apply | Call, instance: Instance, found: dict[str, Wanted]) -> None:
+        """Add what a call takes that is wanted, or what tuples consist of."""
+        wanted = tuple(map(found.get, statement.results))
+        given: Sequence[Wanted | None] = ()
+        if isinstance(statement, Call):
+            if any(isinstance(one, tuple) for one in wanted):
+                callee = self.domain.module.functions[statement.function]
+                own = self.domain.instance(statement.function, instance.state(statement.args))
+                inner = self.within(statement.function, own, tuple(map(anonymous, wanted)))
+                given = [inner.get(param.name) for param in callee.params]
+        elif statement.op == "UnpackTuple" and any(wanted):
+            given = (wanted,)
+        elif isinstance(wanted[0], tuple):
+            is_sum = statement.op == "Sum"
+            given = wanted * len(statement.args) if is_sum else tuple(map(_last, wanted[0]))
+        for arg, one in zip(statement.args, given, strict=False):
+            if isinstance(arg, str) and one is not None:
+                found.setdefault(arg, one)
+
+
+def anonymous(wanted: Wanted | None) -> Wanted | None:
+    """The same in a function that does not know of which weights gradients are."""
+    if isinstance(wanted, tuple):
+        return tuple(map(anonymous, wanted))
+    return None if wanted is None else replace(wanted, of="")
+
+
+def _last(wanted: Wanted | None) -> Wanted | None:
+    return replace(wanted, last=True) if isinstance(wanted, Gradient) else wanted
+
+
+def gradients(
+    function: Function,
+    instance: Instance,
+    params: Mapping[str, Type],
+    each: PerMicrobatch | None = None,
+    returned: Mapping[str, Wanted] | None = None,
+) -> dict[str, Wanted]:
+    """By value of a function: the gradient that it is. `params`: parameters of an entry function, placed.
+
+    `each`: where gradients of each microbatch are reduced. `returned`: what the function returns that is wanted.
+    """
+    found = dict(returned or {})
     for statement in reversed(function.body):
+        if each is not None and isinstance(statement, (Apply, Call)):
+            each.before(statement, instance, found)
         if not isinstance(statement, Apply):
             continue
         if is_update(statement):
@@ -40,8 +105,7 @@ def gradients(function: Function, instance: Instance, params: Mapping[str, Type]
             if isinstance(gradient, str) and placed:
                 of = statement.facts.of or str(statement.args[0])
                 found.setdefault(gradient, Gradient(_joined(placed), of))
-        elif len(statement.results) == 1 and statement.results[0] in found:
-            after = found[statement.results[0]]
+        elif len(statement.results) == 1 and isinstance(after := found.get(statement.results[0]), Gradient):
             for arg, wanted, last in _before(statement, instance, after.wanted):
                 found.setdefault(arg, Gradient(wanted, after.of, last))
     return found
@@ -50,6 +114,8 @@ def gradients(function: Function, instance: Instance, params: Mapping[str, Type]
 def is_update(statement: Apply) -> bool:
     """Whether an op replaces its first operand, a weight or what it is kept in, by means of the second, a gradient."""
     op = OPS[statement.op]
+    if op.name == "Sum":  # adds to its first operand, which is another gradient
+        return False
     return op.inplace != "each" and op.inplace.get(0) == 0 and op.communication is None and len(statement.args) > 1
 
 
