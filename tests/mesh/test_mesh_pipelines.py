@@ -129,7 +129,9 @@ def drawn(seed):
     return model, kind, words, f"dp={dp} tp={tp} zero={zero}"
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(2, 60))])
+@pytest.mark.parametrize(
+    "seed", [1, 21, *(pytest.param(k, marks=pytest.mark.thorough) for k in range(2, 60) if k != 21)]
+)
 def test_any_pipeline_on_any_mesh_is_the_pipeline_on_every_device(seed):
     means_its_pipeline(*drawn(seed))
 

@@ -343,17 +343,14 @@ class _Body:
         """How an op over tuples is executed along one axis: item by item."""
         tuples = [isinstance(type_of(v), TupleType) for v in vs]
         count = next(len(t.items) for v in vs if isinstance(t := type_of(v), TupleType))
-        each = [
-            decide(
-                OPS[op],
-                statement.attrs,
-                [item_of(v, k) for v in vs],
-                [_of_item(s, k) for s in states],
-                [type_of(item_of(w, k)) for w in ws],
-                size,
-            )
-            for k in range(count)
-        ]
+        each: list[Typing] = []
+        for k in range(count):
+            own, made = [item_of(v, k) for v in vs], tuple(item_of(w, k) for w in ws)
+            found = [_of_item(s, k) for s in states]
+            if any(isinstance(type_of(v), TupleType) for v in own):
+                each.append(self._of_items(op, statement, tuple(own), found, made, size))
+            else:
+                each.append(decide(OPS[op], statement.attrs, own, found, [*map(type_of, made)], size))
         needed = (tuple(t.needed[i] for t in each) if is_tuple else WHOLE for i, is_tuple in enumerate(tuples))
         return Typing(tuple(needed), tuple(tuple(t.given[j] for t in each) for j in range(len(ws))))
 
