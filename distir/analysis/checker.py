@@ -193,7 +193,7 @@ class Checker(PlacedTypes):
             argument = argument_to_blame(callee, new.site)
             part = Part("callee") if argument is None else Part("operand", argument)
             site = Site(report.function.name, report.index(call), part)
-            report.found.append(Diagnostic(codes.BAD_CALL, site, message, notes, new.help))
+            report.found.append(Diagnostic(codes.BAD_CALL, site, message, notes, new.help, new.cause))
 
     def _report(self, statement: Apply | Call, reject: Reject) -> None:
         report = self.report
@@ -218,7 +218,7 @@ def _diagnostic(reject: Reject, site: Site, statement: Apply | Call | None = Non
     part = _part(reject.part, statement) if isinstance(reject.part, str) else reject.part
     place = site if part is None or site.part is not None else Site(site.function, site.index, part)
     notes = tuple(Note(text, Site(site.function, site.index, p)) for p, text in reject.notes)
-    return Diagnostic(reject.code, place, reject.message, notes, reject.help)
+    return Diagnostic(reject.code, place, reject.message, notes, reject.help, reject.cause)
 
 
 def _part(name: str, statement: Apply | Call | None) -> Part | None:

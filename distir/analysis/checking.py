@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from distir.analysis.checker import Checker
@@ -17,7 +18,7 @@ from distir.analysis.repairs import advised
 from distir.analysis.revision_instances import Revised
 from distir.analysis.structure import structure, unused
 from distir.analysis.unknown_places import unknown_places
-from distir.diagnostics import Diagnostic, ProgramError, Severity
+from distir.diagnostics import Diagnostic, Note, ProgramError, Severity
 from distir.diagnostics.codes import transforms
 from distir.ir import Call, Function, Module, Part, Site
 from distir.ir.collection import paused_collection
@@ -93,6 +94,7 @@ def check(module: Module, earlier: Analysis | None = None, *, late: bool = False
         problems += ends_that_disagree(module, domain.own) if not late else ()
         problems += misplaced_results(module, domain.own, sound=not problems) if not late else ()
         problems += unknown_places(module, domain) if not late and not problems else ()
+        problems = _each_cause_once(_in_order(module, problems))
         problems[:MOST_ADVISED] = [advised(domain, problem) for problem in problems[:MOST_ADVISED]]
     return Analysis(module, _in_order(module, problems), domain, late)
 
@@ -135,14 +137,32 @@ def check_entry(module: Module, function: str | None = None) -> tuple[Function, 
     return entry, check(module, known)
 
 
-def refuse_mesh(module: Module) -> None:
-    """For what takes programs of single devices: raises ProgramError for one whose devices represent a mesh each."""
+def refuse_mesh(module: Module, remedy: str = "") -> None:
+    """For what takes programs of single devices: raises ProgramError for one whose devices represent a mesh each.
+
+    `remedy`: another than to give it the program without a mesh.
+    """
     stating = next((function for function in module if function.mesh), None)
     if stating is not None:
         message = f"each device of this program represents a mesh of several: `{module.meshes}`"
         hint = "`distir expand` gives the program of every device, `distir erase` the sequential one"
+        hint = f"{remedy}; {hint}" if remedy else hint
         site = Site(stating.name, None, Part("name"))
         raise ProgramError([Diagnostic(transforms.ON_A_MESH, site, message, help=hint)])
+
+
+def _each_cause_once(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """The diagnostics, those with one cause as the first of them, which says how many more there are."""
+    causes = Counter(found.cause for found in diagnostics if found.cause)
+    kept = list[Diagnostic]()
+    for found in diagnostics:
+        count = causes.pop(found.cause, 0)
+        if count > 1:
+            note = Note(f"{count - 1} more of this cause" if count > 2 else "another one of this cause")
+            kept.append(replace(found, notes=(*found.notes, note)))
+        elif count or not found.cause:
+            kept.append(found)
+    return kept
 
 
 def _in_order(module: Module, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -24,7 +24,7 @@ def moved(meshes: Meshes, statement: Apply, v: Value, w: Value) -> Value:
     for axis in axes:
         if axis not in dict(mesh):
             wrong = unknown_axis(axis, mesh)
-            raise Reject(codes.UNKNOWN_AXIS, wrong.message, Part("attribute", "axis"), help=wrong.help)
+            raise Reject(codes.UNKNOWN_AXIS, wrong.message, Part("attribute", "axis"), (), wrong.help, wrong.cause)
     if not axes or len({*axes}) < len(axes):
         which = "an axis twice" if axes else "no axis"
         message = f"`{statement.op}` names {which}: `axis = {print_literal(axes)}`"
@@ -59,6 +59,7 @@ def _moved(meshes: Meshes, statement: Apply, axes: tuple[str, ...], v: Value, w:
             f"`{statement.op}` would give `{made}`: {wrong.message}",
             Part("callee"),
             help=wrong.help,
+            cause=wrong.cause,
         )
     return made
 

@@ -76,7 +76,8 @@ def placed(meshes: Meshes, statement: Apply, vs: tuple[Value, ...], infer: Infer
     }
     wrong = {axis: one for axis, one in found.items() if isinstance(one, Nearest)}
     if wrong:
-        if any(_is_open(t, axis) for axis in wrong for v in vs for t in tensors(type_of(v))):
+        split = [t for axis in wrong for v in vs for t in tensors(type_of(v)) if _is_split(t, axis)]
+        if any(map(_is_open, [*split, *(map(type_of, ws) if split else ())])):
             return tuple(map(unplaced, ws))  # a function by itself: its calls are checked with their sizes
         raise refusal(statement, vs, wrong)
     _refuse_parted_twice(statement, found)
@@ -219,6 +220,10 @@ def _is_known(v: Value) -> bool:
     return not isinstance(v, AnyType) or v.device == HOST
 
 
-def _is_open(type: TensorType, axis: str) -> bool:
-    """Whether a value is split along an axis, and some of its sizes are not known."""
-    return isinstance(along(type.places, axis), SplitAlong) and None in (type.shape or (None,))
+def _is_split(type: TensorType, axis: str) -> bool:
+    return isinstance(along(type.places, axis), SplitAlong)
+
+
+def _is_open(type: Type) -> bool:
+    """Whether some sizes of a value are not known."""
+    return any(tensor.shape is None or None in tensor.shape for tensor in tensors(type))

@@ -32,6 +32,8 @@ class Complaint:
     help: str | None = None
     code: Code = codes.BAD_PLACEMENT
     uneven: Uneven | None = None
+    cause: str = ""
+    """What of the mesh is at fault, for as many values as there are."""
 
 
 def together(found: Iterable[tuple[Diagnostic, Uneven]]) -> Iterator[Diagnostic]:
@@ -51,7 +53,7 @@ def refuse(type: Type, meshes: Meshes, part: Part) -> None:
     """Raises Reject where a type that is stated places values as the mesh does not allow."""
     wrong = complaint(type, meshes)
     if wrong is not None:
-        raise Reject(wrong.code, f"`{type}`: {wrong.message}", part, help=wrong.help)
+        raise Reject(wrong.code, f"`{type}`: {wrong.message}", part, help=wrong.help, cause=wrong.cause)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -80,10 +82,10 @@ def unknown_axis(axis: str, mesh: Mesh) -> Complaint:
     """That the mesh has no such axis."""
     if not mesh:
         hint = "state it behind the head of a function: `mesh (dp = 4, tp = 2)`"
-        return Complaint(f"there is no axis `{axis}`, as there is no mesh", hint, codes.UNKNOWN_AXIS)
+        return Complaint(f"there is no axis `{axis}`, as there is no mesh", hint, codes.UNKNOWN_AXIS, cause=axis)
     near = nearest(axis, dict(mesh))
     hint = f"did you mean `{near}`?" if near else f"the mesh is `{show_mesh(mesh)}`"
-    return Complaint(f"the mesh has no axis `{axis}`", hint, codes.UNKNOWN_AXIS)
+    return Complaint(f"the mesh has no axis `{axis}`", hint, codes.UNKNOWN_AXIS, cause=axis)
 
 
 def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str, Size]) -> Complaint | None:
@@ -108,7 +110,7 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
         if isinstance(each, int) and isinstance(devices, int) and each % devices:
             what = f"dimension {dim}, which is {each}," if not blocked else f"a block of {each} in dimension {dim}"
             message = f"{what} does not split over {devices} devices ({over})"
-            return Complaint(message, _dividing(each, devices), uneven=Uneven(each, devices, over))
+            return Complaint(message, _dividing(each, devices), uneven=Uneven(each, devices, over), cause=over)
     return None
 
 

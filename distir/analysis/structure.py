@@ -170,7 +170,8 @@ def _misplaced(function: Function, meshes: Meshes) -> Iterator[tuple[Diagnostic,
         wrong = complaint(param.type, meshes) if _has_sound_sizes(param.type) else None
         if wrong is not None:
             site = Site(function.name, None, Part("param_type", index))
-            yield Diagnostic(wrong.code, site, f"`%{param.name}`: {wrong.message}", help=wrong.help), wrong.uneven
+            message = f"`%{param.name}`: {wrong.message}"
+            yield Diagnostic(wrong.code, site, message, (), wrong.help, wrong.cause), wrong.uneven
 
 
 def _head(function: Function) -> Iterator[Diagnostic]:

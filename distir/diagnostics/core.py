@@ -99,6 +99,8 @@ class Diagnostic:
     message: str
     notes: tuple[Note, ...] = ()
     help: str | None = None
+    cause: str = ""
+    """What may be behind many findings, of which the first then stands for all: the axis of a mesh."""
 
     @property
     def severity(self) -> Severity:

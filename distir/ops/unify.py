@@ -47,7 +47,10 @@ from distir.ops.signature import (
 
 
 class Reject(Exception):  # noqa: N818 - an error in the program, not in DistIR
-    """An error in a statement. `part`: its location in the statement, or the name of an operand or attribute."""
+    """An error in a statement. `part`: its location in the statement, or the name of an operand or attribute.
+
+    `cause`: as of a diagnostic.
+    """
 
     def __init__(
         self,
@@ -56,9 +59,11 @@ class Reject(Exception):  # noqa: N818 - an error in the program, not in DistIR
         part: Part | str | None = None,
         notes: Iterable[tuple[Part, str]] = (),
         help: str | None = None,
+        cause: str = "",
     ) -> None:
         super().__init__(message)
         self.code, self.message, self.part, self.notes, self.help = code, message, part, tuple(notes), help
+        self.cause = cause
 
 
 @dataclass(slots=True)

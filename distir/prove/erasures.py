@@ -7,7 +7,7 @@ equal ones (`domain`). No device is written out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 
 from distir.analysis.checking import analysed
@@ -41,10 +41,13 @@ def by_erasure(distributed: Module, sequential: Module, sizes: Mapping[str, int]
     """
     meshes = distributed.meshes
     one, other = map(_erased, (distributed, sequential))
+    if _ends(one) != _ends(other):  # a pipeline, whose stages take and give what others call otherwise
+        proof = terms(one, other)
+        return replace(proof, laws=(*_laws(distributed), *proof.laws), meshes=meshes)
     _refuse_other_parameters(_entry(one), _entry(other), sizes)
     failures, others = _differing(distributed, one, other)
     results = tuple(_named(arg, k) for k, arg in enumerate(_entry(other).returned, 1))
-    laws = SUMMED if any(_sums(f) for f in distributed) else ()
+    laws = _laws(distributed)
     if not failures:
         return Proof(results, (), laws, meshes=meshes, any_size=True)
     try:
@@ -57,6 +60,15 @@ def by_erasure(distributed: Module, sequential: Module, sizes: Mapping[str, int]
 
 SUMMED = ("each device adds its terms of a sum before they are added up",)
 """The law that sums over an axis rest on."""
+
+
+def _ends(module: Module) -> Set[str]:
+    """What a program has around its entry function, that scatters parameters over stages and gathers results."""
+    return module.functions.keys() & {f"{_entry(module).name}.{role}" for role in ("scatter", "gather")}
+
+
+def _laws(distributed: Module) -> tuple[str, ...]:
+    return SUMMED if any(_sums(f) for f in distributed) else ()
 
 
 def _sums(function: Function) -> bool:

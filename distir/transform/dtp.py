@@ -23,7 +23,7 @@ from distir.placement.along import State, is_host
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_names, entry_of
-from distir.transform.order import DISTRIBUTED, SPREAD, STATE_ON_HOSTS
+from distir.transform.order import DISTRIBUTED, SHARDS, STATE_ON_HOSTS
 from distir.transform.pipeline import OPTION_WORDS, SCHEDULES, SUMS, count_of, per_device, pipeline_of, schedule_count
 from distir.transform.sharding import (
     CONTEXTS,
@@ -64,7 +64,7 @@ LAYOUTS = tuple("".join(axes) for axes in permutations(AXES))
 @step(
     after=("cse",),
     before=(DISTRIBUTED, STATE_ON_HOSTS),
-    makes=SPREAD,
+    makes=SHARDS,
     choices={"schedule": SCHEDULES, "layout": LAYOUTS, "sums": SUMS, "cp_kind": CONTEXTS, "dispatcher": DISPATCHERS},
     examples=OPTION_WORDS | {"value": ("2,1,1", "1,2,1", "1,1,2", "2,2,2"), "whole": LOSS_OPS},
 )

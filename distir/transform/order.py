@@ -13,9 +13,10 @@ from distir.analysis import analysed
 from distir.ir import Apply, Function, Module, Part, Site, Statement, TensorType, types
 from distir.ir.places import show_mesh
 from distir.ops.devices import devices_of
+from distir.ops.group import represented
 from distir.ops.optimizer import OPTIMIZERS
 from distir.ops.purpose import is_gradient, op_of
-from distir.transform.entry import ROLES, ends_of
+from distir.transform.entry import ROLES
 
 Evidence = tuple[Site, str]
 """Where a program has a property, and how it shows."""
@@ -43,20 +44,29 @@ def _scattered(module: Module, entry: Function) -> Evidence | None:
 
 
 def _distributed(module: Module, entry: Function) -> Evidence | None:
-    return _scattered(module, entry) or _over_devices(module, entry)
-
-
-def _over_several(module: Module, entry: Function) -> Evidence | None:
-    return _scattered(module, entry) if ends_of(module) else _over_devices(module, entry)
-
-
-def _over_devices(module: Module, entry: Function) -> Evidence | None:
+    if found := _scattered(module, entry):
+        return found
     analysis = analysed(module)
     devices = () if analysis.errors else devices_of(analysis.states[entry.name].values())
     if len(devices) > 1:
         listed = ", ".join(map(str, devices))
         return Site(entry.name, None, Part("name")), f"`@{entry.name}` is distributed already, over devices {listed}"
     return None
+
+
+def _sharded(module: Module, entry: Function) -> Evidence | None:
+    if any({"replicas", "context"} & param.roles.keys() for param in entry.params):
+        return Site(entry.name, None, Part("name")), f"a device of `@{entry.name}` represents several already"
+    scatter = module.functions.get(f"{entry.name}.scatter")
+    functions = module if scatter is None else Module([scatter])
+    return _statement(functions, _is_of_several, f"`{{}}` belongs to `@{entry.name}` over several devices")
+
+
+def _is_of_several(statement: Statement) -> bool:
+    if not isinstance(statement, Apply) or represented(statement.op, statement.attrs) is not None:
+        return isinstance(statement, Apply)
+    op = op_of(statement)
+    return op is not None and op.communication is not None and statement.op != "Send"
 
 
 def _differentiated(module: Module, entry: Function) -> Evidence | None:
@@ -102,16 +112,19 @@ SCATTERED = Property("distribute a program", _scattered)
 DISTRIBUTED = Property("distribute a program", _distributed)
 """The program has such functions, or values on several devices."""
 
-OVER_SEVERAL = Property("distribute a program", _over_several)
-"""The same of more than one device: what `accumulate` writes is on one."""
-
-SPREAD = (SCATTERED, DISTRIBUTED, OVER_SEVERAL)
+SPREAD = (SCATTERED, DISTRIBUTED)
 """What steps make of a program that they distribute."""
+
+SHARDED = Property("make several devices of one", _sharded)
+"""Devices have copies or parts of what a device had: the program has collectives of them, where it is scattered."""
+
+SHARDS = (*SPREAD, SHARDED)
+"""What steps make of a program of which each device becomes several."""
 
 DIFFERENTIATED = Property("take gradients", _differentiated)
 IN_KERNELS = Property("form kernels", _in_kernels)
 ON_MESH = Property("write a program on a mesh", _on_mesh)
-"""The program has a mesh: no step takes it."""
+"""The program has a mesh: no step takes it, and those that it says so of come before."""
 
 STATE_ON_HOSTS = Property("keep state in the memory of hosts", _with_state_on_hosts)
 

@@ -207,7 +207,8 @@ class Application:
 
     def _refuse_late(self, module: Module) -> None:
         """Raises ProgramError, DIR605, where the program has a property that the step comes before, or a mesh."""
-        refuse_mesh(module)
+        later = [name for name in makers(ON_MESH) if self.step.comes_before(STEPS[name])]
+        refuse_mesh(module, f"the order is `{self}`, then {listed(later, 'or')}" if later else "")
         for found in self.step.given(self.step.before, self.value):
             if evidence := found.evidence(module):
                 site, shown = evidence

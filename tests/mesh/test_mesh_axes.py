@@ -37,7 +37,7 @@ def test_between_the_blocks_that_shards_split_activations_are_parts_of_sequences
     layer = next(f for f in placed("llama", "forward", "tp=2 sequence") if "Layer" in f.name)
     text = print_module(distir.Module([layer]))
     assert re.findall(r"= (\w+)\[axis = .tp.(?:, dim = \d)?\]", text) == 2 * ["AllGather", "ReduceScatter"]
-    assert "%x: Tensor[Float32, (4, 8@tp, 32)]" in text
+    assert "%x: Tensor[Float32, (B, 8@tp, 32)]" in text
 
 
 def test_the_gradient_of_a_norm_is_summed_over_shards_whose_sequences_are_spread():

@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+from each_device import as_each_device
 from mesh_programs import ATTENTION, MLP, PROGRAMS, STAGES, TRAINING
 from random_mesh_programs import random_program
 from thorough import most_programs
@@ -28,20 +29,6 @@ def module(text):
     program = read(text)
     assert not program.errors, program.errors[0]
     return program.module
-
-
-def as_each_device(placed, machine, sizes=None):
-    """Whether the mesh and the program of every device take the same times and bytes on each device."""
-    found, each = distir.simulate(placed, machine, bind=sizes), simulate(expand(placed), machine, bind=sizes)
-    count = math.prod(size for _, size in placed.mesh)
-    assert found.latency_s == each.latency_s
-    for device, use in each.devices.items():
-        first = device if found.copies == 1 else (device - 1) // count * count + 1
-        assert found.devices[first] == use, device
-    assert found.bubble == pytest.approx(each.bubble, abs=1e-12)
-    assert found.exposed_communication == pytest.approx(each.exposed_communication, abs=1e-12)
-    assert str(found.cost) == str(each.cost)
-    return found.copies
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -385,6 +385,23 @@ def test_a_function_of_sizes_that_it_does_not_know_is_checked_where_it_is_called
     assert [d.code.number for d in read(text.replace("axis = 1", "axis = 0")).errors] == ["DIR310"]
 
 
+def test_a_function_of_sizes_that_it_is_given_is_checked_where_it_is_called():
+    text = """
+        func @f(%x: Tensor[Float32, (6@dp, 2)], %sizes: Tensor[Int64, (3,), host]) {
+          %y = Reshape(%x, %sizes)
+          return %y
+        }
+
+        func @main(%x: Tensor[Float32, (6@dp, 2), 1]) mesh (dp = 2) {
+          %y = @f(%x, [2, 3, 2])
+          return %y
+        }
+    """
+    assert not read(text).errors
+    (found,) = read(text.replace("[2, 3, 2]", "[3, 2, 2]")).errors
+    assert found.code.number == "DIR310"
+
+
 def test_a_function_of_values_of_unknown_rank_is_checked_where_it_is_called():
     text = """
         func @f(%x: Tensor[?, ??]) {
@@ -442,7 +459,7 @@ def test_words_that_say_no_strategy_are_refused(words, message):
     ("mlp", "mesh dp=3", "DIR620", "which does not split over 3 devices", "2, 4, 8 would do"),
     ("mlp", "mesh tp=3", "DIR620", "16 does not split over 3 devices", "2, 4, 8, 16 would do"),
     ("mlp", "mesh dp=2 mesh dp=2", "DIR691", "represents a mesh", "`distir erase` the sequential one"),
-    ("mlp", "dp=2 mesh tp=2", "DIR605", "is distributed already", "apply it to the program before that"),
+    ("mlp", "dp=2 mesh tp=2", "DIR605", "belongs to `@main` over several devices", "apply it to the program before"),
 ])  # fmt: skip
 def test_a_program_that_cannot_be_placed_so_is_refused_with_what_would_do(model, words, code, message, remedy):
     with pytest.raises(distir.ProgramError) as caught:

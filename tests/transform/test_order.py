@@ -14,7 +14,7 @@ REFUSED = {
     "grad fuse checkpoint=2": "`checkpoint=2`, then `fuse`",
     "grad tp=2 offload=activations": "`offload=activations`, then `accumulate`, `cp`, `dp`, `dtp`, `ep`, `mesh`, `pp`",
     "grad cp=4 offload=activations": "`offload=activations`, then",
-    "accumulate=1 pp=1": "`pp=1`, then `cp`, `dp`, `ep` or `tp`",
+    "accumulate=1 pp=1": "`pp=1`, then `cp`, `dp`, `ep`, `mesh` or `tp`",
     "pp=1 accumulate=2": "`accumulate=2`, then",
     "dp=2 grad": "`grad`, then",
     "grad seeded": "`seeded`, then `grad`",

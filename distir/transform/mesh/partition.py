@@ -85,6 +85,8 @@ class PlacedCallee:
     loose: tuple[Loose, ...]
     sums: int
     """The number of pending sums that a call of it ends."""
+    needs_sizes: bool
+    """Whether how an op is executed on parts depends on sizes, so that parameters state those that are known."""
 
 
 Key = tuple[str, tuple[Value, ...], tuple[Loose, ...], tuple[Wanted | None, ...]]
@@ -102,6 +104,8 @@ class MeshPartition:
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
+    returned: tuple[Value, ...] = ()
+    """What the entry function returns."""
     spread_sums: int = 0
     _done: dict[Key, PlacedCallee] = field(default_factory=dict[Key, PlacedCallee])
 
@@ -122,6 +126,7 @@ class MeshPartition:
         body = _Body(self, function, tuple(args), tuple(loose), results, gradients, early)
         finish(body.run())
         returned = tuple(map(body.returned, function.returned))
+        self.returned = tuple(map(body.value, returned))
         made = self._made(function, body, returned)
         whole = _with_result_names(replace(made, mesh=self.axes), function.returned)
         return without_orphans(self.analysis.module, [*self.functions.values(), whole], self.origins)
@@ -144,15 +149,19 @@ class MeshPartition:
             returned = tuple(map(body.kept, function.returned))
             written = self._named(self._made(function, body, returned))
             given = tuple(map(body.value, returned))
-            known = self._done[key] = PlacedCallee(written, given, tuple(map(body.loose, returned)), body.sums)
+            known = self._done[key] = PlacedCallee(
+                written, given, tuple(map(body.loose, returned)), body.sums, body.needs_sizes
+            )
         return known
 
     def _made(self, function: Function, body: _Body, returned: tuple[Arg, ...]) -> Function:
-        params = tuple(replace(p, type=_claim(p.type, body.value(p.name))) for p in function.params)
+        sized = body.needs_sizes
+        params = tuple(replace(p, type=placed_as(p.type, body.value(p.name), sized)) for p in function.params)
         stated = function.result_types
         if stated is not None:
-            stated = tuple(_claim(t, body.value(arg)) for t, arg in zip(stated, returned, strict=True))
-        return replace(function, params=params, body=(*body.written, Return(returned)), result_types=stated)
+            stated = tuple(placed_as(t, body.value(arg), sized) for t, arg in zip(stated, returned, strict=True))
+        written = map(body.with_sizes, body.written) if sized else body.written
+        return replace(function, params=params, body=(*written, Return(returned)), result_types=stated)
 
     def _named(self, function: Function) -> str:
         """Add a function under its own name, with a number if that is another's."""
@@ -187,6 +196,7 @@ class _Body:
         self.names = namer(function)
         self.written: list[Statement] = []
         self.sums = 0
+        self.needs_sizes = False
         self._around = NO_FACTS
         """The facts of collectives for the present statement."""
         self._values: dict[str, Value] = {}
@@ -241,6 +251,14 @@ class _Body:
         """The axes along which a value is split only to be stored so."""
         return self._loose.get(arg, FIXED) if isinstance(arg, str) else FIXED
 
+    def with_sizes(self, statement: Statement) -> Statement:
+        """A statement whose claims state the sizes that are known."""
+        if not isinstance(statement, (Apply, Call)) or not statement.claims:
+            return statement
+        values = [None if name == DISCARD else self.value(name) for name in statement.results]
+        pairs = zip(statement.claims, values, strict=False)
+        return replace(statement, claims=tuple(None if c is None else placed_as(c, v, True) for c, v in pairs))
+
     def settled(self, arg: Arg) -> Arg:
         """An argument, with pending sums ended if a statement needed that."""
         while isinstance(arg, str) and arg in self._settled:
@@ -277,6 +295,7 @@ class _Body:
         """The axes along which operands that are split are gathered, whatever the op's rule says."""
         while True:
             each = [self._typing(statement, vs, ws, axis, axis in whole_along) for axis, _ in self.axes]
+            self.needs_sizes |= any(map(_depends_on_sizes, each))
             apart = {typing.letter: axis for (axis, _), typing in zip(self.axes, each, strict=True) if typing.parted}
             if len(apart) > 1:  # of parts of two dimensions no device can compute its part
                 whole_along |= {*[*apart.values()][:-1]}
@@ -324,6 +343,7 @@ class _Body:
         wanted = wanted_of_call(statement, self.gradients_in)
         callee = yield self.program.callee(statement.function, vs, tuple(map(self.loose, args)), wanted)
         self.sums += callee.sums
+        self.needs_sizes |= callee.needs_sizes
         claims = _claims(statement, callee.given)
         self.written.append(replace(statement, function=callee.name, args=args, claims=claims))
         for name, w, loose in zip(statement.results, callee.given, callee.loose, strict=True):
@@ -405,17 +425,14 @@ class _Body:
         """How an op over tuples is executed along one axis: item by item."""
         tuples = [isinstance(type_of(v), TupleType) for v in vs]
         count = next(len(t.items) for v in vs if isinstance(t := type_of(v), TupleType))
-        each = [
-            decide(
-                OPS[op],
-                statement.attrs,
-                [item_of(v, k) for v in vs],
-                [_of_item(s, k) for s in states],
-                [type_of(item_of(w, k)) for w in ws],
-                size,
-            )
-            for k in range(count)
-        ]
+        each: list[Typing] = []
+        for k in range(count):
+            own, made = [item_of(v, k) for v in vs], tuple(item_of(w, k) for w in ws)
+            found = [_of_item(s, k) for s in states]
+            if any(isinstance(type_of(v), TupleType) for v in own):
+                each.append(self._of_items(op, statement, tuple(own), found, made, size))
+            else:
+                each.append(decide(OPS[op], statement.attrs, own, found, [*map(type_of, made)], size))
         needed = (tuple(t.needed[i] for t in each) if is_tuple else WHOLE for i, is_tuple in enumerate(tuples))
         return Typing(tuple(needed), tuple(tuple(t.given[j] for t in each) for j in range(len(ws))))
 
@@ -599,7 +616,8 @@ class _Body:
 
     def _placed_as_wanted(self, name: str) -> None:
         """Bring what a statement gave to where the program returns it, or its update wants it, if that is at once."""
-        if self.early and name in self.gradients and self.gradients[name].last:
+        gradient = self.gradients.get(name)
+        if self.early and isinstance(gradient, Gradient) and gradient.last:
             self._ended(name)
         wanted = self.wanted.get(name)
         if wanted is not None and (made := self._brought(self.settled(name), wanted)) != name:
@@ -701,20 +719,25 @@ def _with_result_names(function: Function, names: Sequence[Arg]) -> Function:
 
 def _claims(statement: Apply | Call, ws: Sequence[Value]) -> tuple[Type | None, ...]:
     pairs = zip(statement.claims, ws, strict=False)
-    return tuple(None if claim is None else _claim(claim, w) for claim, w in pairs)
+    return tuple(None if claim is None else placed_as(claim, w) for claim, w in pairs)
 
 
-def _claim(claim: Type, v: Value) -> Type:
-    """What is stated of a value, with where its parts are, and with known sizes: some ops on parts need them."""
+def placed_as(claim: Type, v: Value, sized: bool = False) -> Type:
+    """What is stated of a value, with where its parts are; if `sized`, with the sizes that are known."""
     found = type_of(v)
     if isinstance(claim, TensorType) and isinstance(found, TensorType):
         known = claim.shape if claim.shape is not None or not found.places else found.shape
-        if claim.shape is not None and found.shape is not None:
-            known = tuple(b if isinstance(b, int) else a for a, b in zip(claim.shape, found.shape, strict=True))
+        if sized and known is not None and found.shape is not None:
+            known = tuple(b if isinstance(b, int) else a for a, b in zip(known, found.shape, strict=True))
         return replace(claim, shape=known, places=found.places)
     if isinstance(claim, TupleType) and isinstance(found, TupleType):
-        return TupleType(tuple(_claim(c, t) for c, t in zip(claim.items, found.items, strict=True)))
+        return TupleType(tuple(placed_as(c, t, sized) for c, t in zip(claim.items, found.items, strict=True)))
     return claim
+
+
+def _depends_on_sizes(typing: Typing) -> bool:
+    """Whether a dimension is split in parts that the op takes of certain sizes only."""
+    return typing.parted or typing.located or (typing.layout is not None and typing.letter in typing.layout.grains)
 
 
 def _may_be_returned(place: SplitAlong | PendingAlong) -> bool:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from distir.analysis import Analysis
 from distir.analysis.placement_states import place_of
-from distir.ir import Apply, Function, Param, TensorType, TupleType, Type
+from distir.ir import Apply, Function, Module, Param, TensorType, TupleType, Type, ops_in
 from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
 from distir.transform.mesh.wanted import is_update, layout_of
@@ -69,6 +69,8 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
         every[EXPERTS] = by_owner(entry, every[EXPERTS], owned, Holders(owners=sizes[EXPERTS]))
     if TENSOR in sizes and settled is not None:
         every[TENSOR] = parameter_states(entry, sizes[TENSOR], (), settled)
+    copies = sources(analysis.module, entry)
+    every = {axis: _alike(copies, states) for axis, states in every.items()}
     placed = [{axis: states[k] for axis, states in every.items()} for k in range(len(entry.params))]
     stored = [_stored(p, states, sizes, zero) for p, states in zip(entry.params, placed, strict=True)]
     if zero:
@@ -84,6 +86,25 @@ def _split_batch(every: dict[str, list[State]], analysis: Analysis, entry: Funct
     axes = [axis for axis in (DATA, EXPERTS) if axis in sizes]
     if axes:
         every |= dict.fromkeys(axes, batch_states(analysis, entry, math.prod(sizes[axis] for axis in axes)))
+
+
+def sources(module: Module, entry: Function) -> tuple[str, ...]:
+    """By parameter of an entry function: that of the sequential program, of which several stages may have copies."""
+    scatter = module.functions.get(f"{entry.name}.scatter")
+    if scatter is None:
+        return tuple(param.name for param in entry.params)
+    sent = {statement.results[0]: statement.args[0] for statement in ops_in(scatter, "Send")}
+    return tuple(str(sent.get(str(arg), arg)) for arg in scatter.returned)
+
+
+def _alike(copies: Sequence[str], states: Sequence[State]) -> list[State]:
+    """States of parameters, those of copies alike: as the first that is split, in blocks if any is."""
+    found: dict[str, State] = {}
+    for source, own in zip(copies, states, strict=True):
+        first = found.setdefault(source, own)
+        if not isinstance(first, Split) or (isinstance(own, Split) and own.blocks and not first.blocks):
+            found[source] = own
+    return [found[source] for source in copies]
 
 
 def _stored(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int], zero: int) -> dict[str, State]:

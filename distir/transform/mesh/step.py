@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Attributes, Function, Module, Places, TensorType
+from distir.ir import Apply, Attributes, Function, Module, Places, TensorType, ops_in
 from distir.ir.collection import paused_collection
 from distir.ir.dataflow import maker
 from distir.ops.mesh import COLLECTIVES
@@ -15,9 +15,10 @@ from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of, without_idle_ends
 from distir.transform.mesh.partition import MeshPartition, Spread
+from distir.transform.mesh.pipelined import with_ends
 from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, REPLICAS, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
-from distir.transform.order import IN_KERNELS, ON_MESH, OVER_SEVERAL, SPREAD, STATE_ON_HOSTS
+from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_ON_HOSTS
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.context import CONTEXTS, marked_for_context, tell_of_experts
 from distir.transform.sharding.ownership import with_owners
@@ -36,9 +37,9 @@ NEEDED = {
 
 
 @step(
-    after=("cse",),
-    before=(OVER_SEVERAL, STATE_ON_HOSTS, IN_KERNELS),
-    makes=(*SPREAD, ON_MESH),
+    after=("cse", "pp", "accumulate"),
+    before=(SHARDED, STATE_ON_HOSTS, IN_KERNELS),
+    makes=(*SHARDS, ON_MESH),
     choices={"zero": STAGES, "cp_kind": CONTEXTS},
 )
 def mesh(
@@ -78,6 +79,9 @@ def mesh(
     gradients are reduced as soon as they are computed, of each microbatch where `accumulate` adds them up; with 3 also
     weights, which are gathered before their use in the forward pass, and again in the backward pass.
 
+    Of a pipeline (`pp=2 microbatches=8 mesh dp=2 tp=2`) each stage becomes a mesh, with its passes written once. Each
+    microbatch is split over the replicas; gradients are reduced when those of all microbatches are added up.
+
     Raises ProgramError where no input has a batch, where nothing can be split along an axis, or a size does not divide.
     """
     if str(zero) not in STAGES:
@@ -110,13 +114,14 @@ def mesh(
             new, stated = entry.returned[k], placed.types[param]
             if isinstance(new, str) and isinstance(stated, TensorType):
                 results[new] = stated.places
-        wanted = gradients(entry, analysis, params, per_microbatch=zero > 1)
+        is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
+        wanted = gradients(entry, analysis, params, per_microbatch=zero > 1 and not is_staged)
         spread = Spread(TENSOR, tokens(analysis, entry)) if sequence else None
         partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread)
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         if sequence and not partition.spread_sums:
             raise ProgramError([no_sequence(entry, tp)])
-        return made.replacing(_with_donations(entry_of(made), replaced))
+        return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, partition.returned)
 
 
 def _with_donations(entry: Function, replaced: Mapping[int, int]) -> Function:

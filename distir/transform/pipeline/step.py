@@ -16,7 +16,7 @@ from distir.files.reading import SCHEDULE, read_text, why_not
 from distir.ir import Call, Facts, Function, Module, Part, Site
 from distir.ir.calls import reachable
 from distir.ir.per_thread import kept_per_thread
-from distir.transform.order import DISTRIBUTED, SCATTERED, SPREAD, STATE_ON_HOSTS
+from distir.transform.order import DISTRIBUTED, SPREAD, STATE_ON_HOSTS
 from distir.transform.pipeline import torch_csv
 from distir.transform.pipeline.accumulation import Accumulating, accumulating
 from distir.transform.pipeline.batch import count_of
@@ -155,7 +155,7 @@ def per_device(schedule: str, virtual: int | None = None, chunks: int = 1) -> in
 @step(
     after=("cse",),
     before=(DISTRIBUTED, STATE_ON_HOSTS),
-    makes=(SCATTERED, DISTRIBUTED),
+    makes=SPREAD,
     tries=always("accumulate=2", "accumulate=4"),
 )
 def accumulate(module: Module, value: int = 0, *, micro_batch: int = 0) -> Module:

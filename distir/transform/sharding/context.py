@@ -25,7 +25,7 @@ from distir.placement.part_types import whole_block
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.order import SPREAD
+from distir.transform.order import SHARDS
 from distir.transform.sharding.classes import Pieces, Settled, is_one
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.grouped import with_groups
@@ -39,7 +39,7 @@ from distir.transform.steps import Count, StepError, doubling, step, tell
 ATTENTION = frozenset({"Attention", "AttentionGrad"})
 
 
-@step(after=("pp", "accumulate"), makes=SPREAD, choices={"cp_kind": CONTEXTS}, tries=doubling("cp={}"))
+@step(after=("pp", "accumulate"), makes=SHARDS, choices={"cp_kind": CONTEXTS}, tries=doubling("cp={}"))
 def cp(
     module: Module,
     value: Count,

@@ -43,8 +43,10 @@ def _along(type: Type, axis: int, entry: Function, index: int, size: int, blocks
     assert type.shape is not None
     place = axis % len(type.shape)
     site = Site(entry.name, None, Part("param_type", index))
-    for dim in (type.shape[place], *map(whole_block, blocks)):
-        check_divides(dim, size, f"`%{entry.params[index].name}` dimension {place}", site)
+    named = f"`%{entry.params[index].name}` dimension {place}"
+    for block in blocks:
+        check_divides(whole_block(block), size, f"in a microbatch, {named}", site, "; or take fewer microbatches")
+    check_divides(type.shape[place], size, named, site)
     return Split(place, blocks)
 
 

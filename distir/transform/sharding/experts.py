@@ -19,7 +19,7 @@ from distir.ops.resources import ROUTED
 from distir.placement.along import State
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.entry import entry_of
-from distir.transform.order import SPREAD
+from distir.transform.order import SHARDS
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import mesh_of
@@ -35,7 +35,7 @@ DISPATCHERS = ("alltoall", "deepep")
 
 @step(
     after=("pp", "accumulate", "tp"),
-    makes=SPREAD,
+    makes=SHARDS,
     choices={"dispatcher": DISPATCHERS},
     tries=doubling("ep={}"),
 )

@@ -9,11 +9,11 @@ from distir.diagnostics.codes import transforms as codes
 from distir.ir import Dim, Site
 
 
-def check_divides(dim: Dim, size: int, named: str, site: Site) -> None:
-    """Raises ProgramError with DIR620, and possible numbers of devices, if `size` does not divide `dim`."""
+def check_divides(dim: Dim, size: int, named: str, site: Site, more: str = "") -> None:
+    """Raises ProgramError with DIR620, and possible numbers of devices and `more`, if `size` does not divide `dim`."""
     if isinstance(dim, int) and dim % size:
         message = f"{named} is {dim}, which does not split over {size} devices"
-        raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, site, message, (), f"{divisors(dim)} would do")])
+        raise ProgramError([Diagnostic(codes.INDIVISIBLE_SPLIT, site, message, (), f"{divisors(dim)} would do{more}")])
 
 
 def divisors(dim: int) -> str:

@@ -19,7 +19,7 @@ from distir.placement.along import State
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
-from distir.transform.order import SPREAD
+from distir.transform.order import SHARDS
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.data import batch_states
@@ -48,7 +48,7 @@ Report = Callable[[Analysis, Function, Sequence[State], Module], None]
 """A callback for the partitioned program, its entry function, the placement of its parameters, and the result."""
 
 
-@step(after=("pp", "accumulate", "tp", "ep"), makes=SPREAD, tries=doubling("dp={}"))
+@step(after=("pp", "accumulate", "tp", "ep"), makes=SHARDS, tries=doubling("dp={}"))
 def dp(module: Module, value: Count, *, bucket_bytes: Bytes = 0) -> Module:
     """Data parallelism: every device becomes `value` replicas, outermost, each with a part of the batch.
 
@@ -72,7 +72,7 @@ def _number(value: Constant | None) -> int:
     return value if isinstance(value, int) else 1
 
 
-@step(after=("pp", "accumulate"), makes=SPREAD, examples={"whole": LOSS_OPS}, tries=doubling("tp={}"))
+@step(after=("pp", "accumulate"), makes=SHARDS, examples={"whole": LOSS_OPS}, tries=doubling("tp={}"))
 def tp(
     module: Module,
     value: Count,

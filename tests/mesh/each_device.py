@@ -1,0 +1,23 @@
+"""Simulation of a program on a mesh beside that of every device."""
+
+import math
+
+import pytest
+
+import distir
+from distir.simulate.simulation import simulate
+from distir.transform.mesh import expand
+
+
+def as_each_device(placed, machine, sizes=None):
+    """Whether the mesh and the program of every device take the same times and bytes on each device."""
+    found, each = distir.simulate(placed, machine, bind=sizes), simulate(expand(placed), machine, bind=sizes)
+    count = math.prod(size for _, size in placed.mesh)
+    assert found.latency_s == each.latency_s
+    for device, use in each.devices.items():
+        first = device if found.copies == 1 else (device - 1) // count * count + 1
+        assert found.devices[first] == use, device
+    assert found.bubble == pytest.approx(each.bubble, abs=1e-12)
+    assert found.exposed_communication == pytest.approx(each.exposed_communication, abs=1e-12)
+    assert str(found.cost) == str(each.cost)
+    return found.copies
