@@ -70,7 +70,7 @@ def test_what_experts_were_given_is_not_sent_again_in_the_backward_pass():
 def test_rows_of_one_sequence_for_each_replica_are_not_gathered(model, strategy):
     """Tokens in one dimension are in blocks along `cp`, of which each replica has one: it divides by replicas alone."""
     made = placed(model, "step", strategy)
-    assert not [s for s in ops_in(made.entry(), "AllGather")]
+    assert not any(ops_in(made.entry(), "AllGather"))
     assert verify(program(model, "step"), made).equal
 
 
