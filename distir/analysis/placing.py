@@ -111,11 +111,12 @@ def _refuse_parted_twice(statement: Apply, found: Mapping[str, Typing | Nearest]
 def dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, Size]) -> int | None:
     """By how many devices what is split along an axis divides: those of all axes that split the same dimension.
 
-    None where a size is a name.
+    Blocks are divided by the devices of their axis alone, and those of others have whole ones. None where a size is a
+    name.
     """
     leaves = [leaf for v in vs if isinstance(v, (TensorType, TupleType)) for leaf in types.leaves(v)]
     cuts = [
-        cuts_of(leaf.places, place.dim)
+        [place] if place.blocks else [cut for cut in cuts_of(leaf.places, place.dim) if not cut.blocks]
         for leaf in leaves
         if isinstance(leaf, TensorType)
         for place in leaf.places or ()

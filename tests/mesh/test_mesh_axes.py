@@ -66,6 +66,14 @@ def test_what_experts_were_given_is_not_sent_again_in_the_backward_pass():
     assert counts["MixtralDecoderLayerGrad"] == 2
 
 
+@pytest.mark.parametrize(("model", "strategy"), [("llama", "dp=4 cp=2"), ("qwen", "dp=2 ep=2 cp=2")])
+def test_rows_of_one_sequence_for_each_replica_are_not_gathered(model, strategy):
+    """Tokens in one dimension are in blocks along `cp`, of which each replica has one: it divides by replicas alone."""
+    made = placed(model, "step", strategy)
+    assert not any(ops_in(made.entry(), "AllGather"))
+    assert verify(program(model, "step"), made).equal
+
+
 def test_optimizer_state_is_split_over_all_that_would_have_the_same():
     made = placed("mixtral", "step", "dp=2 ep=2 zero=3")
     types = {p.name: p.type for p in made.entry().params}

@@ -409,7 +409,8 @@ class _Body:
         most = 1
         for v, need in zip(vs, needed, strict=True):
             if isinstance(v, TensorType) and isinstance(need, Split):
-                cuts = {axis, *(cut.axis for cut in cuts_of(v.places, need.axis))}
+                others = () if need.blocks else cuts_of(v.places, need.axis)
+                cuts = {axis, *(cut.axis for cut in others if not cut.blocks)}
                 most = max(most, self._devices(cuts))
         return most
 
