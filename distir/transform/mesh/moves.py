@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from distir.ir import Attributes, PendingAlong, Places, SplitAlong
 from distir.ir.places import Repeated, along, cuts_of, places, without
@@ -35,17 +36,20 @@ class AxisMove:
 REDUCING = frozenset({"AllReduce", "ReduceScatter"})
 
 
-def moves(now: Places, wanted: Places) -> Iterator[AxisMove]:
+@lru_cache(maxsize=1 << 10)
+def moves(now: Places, wanted: Places) -> tuple[AxisMove, ...]:
     """What brings a value from one placement into another: what makes it smaller first, gathering last.
 
     A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Raises NoWay.
     """
+    found: list[AxisMove] = []
     while now != wanted:
         move = _split(now, wanted) or _reduced(now, wanted) or _exchanged(now, wanted) or _gathered(now, wanted)
         if move is None:
             raise NoWay
-        yield move
+        found.append(move)
         now = move.given
+    return tuple(found)
 
 
 def _split(now: Places, wanted: Places) -> AxisMove | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from distir.analysis import Analysis
 from distir.analysis.placement_states import erased, place_of, state, tensors
@@ -32,6 +32,7 @@ from distir.ir import (
     Literal,
     Meshes,
     Module,
+    Param,
     Part,
     PendingAlong,
     Places,
@@ -80,6 +81,19 @@ class PlacedCallee:
 Key = tuple[str, tuple[Value, ...], tuple[Loose, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Execution:
+    """How an op is executed on operands that are placed so: along each axis, and so how its operands must be placed."""
+
+    each: tuple[Typing, ...]
+    needed: tuple[tuple[State, ...], ...]
+    """By operand, along each axis."""
+    order: tuple[str, ...]
+    """The axes, in the order in which they are to cut dimensions."""
+    loose: tuple[Loose, ...]
+    """By result."""
+
+
 @dataclass
 class MeshPartition:
     """One run over one module. `functions` are those written so far, callees before callers."""
@@ -90,6 +104,10 @@ class MeshPartition:
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
     _done: dict[Key, PlacedCallee] = field(default_factory=dict[Key, PlacedCallee])
+    executions: dict[object, _Execution] = field(default_factory=dict[object, _Execution])
+    """By op and operands: statements with equal operands are decided once."""
+    made: dict[object, tuple[Value, ...]] = field(default_factory=dict[object, tuple[Value, ...]])
+    """By op and operands where they are needed: its results."""
 
     def entry(
         self,
@@ -127,7 +145,7 @@ class MeshPartition:
         return known
 
     def _made(self, function: Function, body: _Body, returned: tuple[Arg, ...]) -> Function:
-        params = tuple(replace(p, type=_claim(p.type, body.value(p.name))) for p in function.params)
+        params = tuple(Param(p.name, _claim(p.type, body.value(p.name)), p.roles) for p in function.params)
         stated = function.result_types
         if stated is not None:
             stated = tuple(_claim(t, body.value(arg)) for t, arg in zip(stated, returned, strict=True))
@@ -180,7 +198,7 @@ class _Body:
             if not isinstance(statement, (Apply, Call)):
                 assert isinstance(statement, Return), "the module checks"
                 continue
-            self._around = replace(self._facts(statement), of="")
+            self._around = _of_none(self._facts(statement))
             try:
                 if isinstance(statement, Apply):
                     self._apply(self._with_sums(statement))
@@ -238,30 +256,48 @@ class _Body:
             own = frozenset[str]().union(*map(self.loose, statement.args))
             self._write(statement, ws, [own] * len(ws))
             return
-        whole_along: set[str] = set()
+        whole_along: Loose = FIXED
         """The axes along which operands that are split are gathered, whatever the op's rule says."""
         while True:
-            each = [self._typing(statement, vs, ws, axis, axis in whole_along) for axis, _ in self.axes]
-            apart = [axis for (axis, _), typing in zip(self.axes, each, strict=True) if typing.parted]
-            if len(apart) > 1:  # of parts along two axes no device can compute its part
-                whole_along |= {*apart[:-1]}
-                continue
-            summed = self._summed_as_wanted(statement, each)
+            found = self._execution(statement, vs, ws, whole_along)
+            summed = self._summed_as_wanted(statement, found.each)
             if summed != statement:
                 self._apply(summed)
                 return
-            needed = [tuple(typing.needed[i] for typing in each) for i in range(len(vs))]
-            order = self._order(vs, needed)
             try:
-                args = [self._as_needed(*one, order) for one in zip(statement.args, needed, strict=True)]
+                pairs = zip(statement.args, found.needed, strict=True)
+                args = tuple([self._as_needed(arg, needed, found.order) for arg, needed in pairs])
                 break
             except NoWay:
-                whole_along |= {a for one in needed for (a, _), s in zip(self.axes, one, strict=True) if _has_blocks(s)}
-        loose = [
+                pairs = (pair for one in found.needed for pair in zip(self.axes, one, strict=True))
+                whole_along |= {axis for (axis, _), s in pairs if _has_blocks(s)}
+        self._write(statement if args == statement.args else replace(statement, args=args), ws, found.loose)
+
+    def _execution(
+        self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], whole_along: Loose
+    ) -> _Execution:
+        """How a statement is executed, decided once for equal operands. Raises NoRule."""
+        key = statement.op, statement.attrs, vs, ws, tuple(map(self.loose, statement.args)), whole_along
+        known = self.program.executions.get(key)
+        if known is None:
+            known = self.program.executions[key] = self._decided(statement, vs, ws, whole_along)
+        return known
+
+    def _decided(
+        self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], whole_along: Loose
+    ) -> _Execution:
+        while True:
+            each = tuple([self._typing(statement, vs, ws, axis, axis in whole_along) for axis, _ in self.axes])
+            apart = [axis for (axis, _), typing in zip(self.axes, each, strict=True) if typing.parted]
+            if len(apart) < 2:
+                break
+            whole_along |= {*apart[:-1]}  # of parts along two axes no device can compute its part
+        needed = tuple([tuple([typing.needed[i] for typing in each]) for i in range(len(vs))])
+        loose = tuple(
             frozenset(axis for (axis, _), typing in zip(self.axes, each, strict=True) if _is_loose(typing.given[j]))
             for j in range(len(ws))
-        ]
-        self._write(replace(statement, args=tuple(args)), ws, loose)
+        )
+        return _Execution(each, needed, tuple(self._order(vs, needed)), loose)
 
     def _call(self, statement: Call) -> Deep[None]:
         function = self.domain.module.functions[statement.function]
@@ -278,13 +314,18 @@ class _Body:
 
     def _used(self, arg: Arg) -> Arg:
         """An argument, gathered where it is split only to be stored so: once for a function, before it is called."""
+        if not self.loose(arg):
+            return arg
         return self._brought(arg, tuple(p for p in self._places(arg) if p.axis not in self.loose(arg)))
 
     def _write(self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose]) -> None:
         """Append an op whose operands are placed as it needs them."""
         vs = tuple(map(self.value, statement.args))
-        made = placed(Meshes(self.axes), statement, vs, lambda _: ws)
-        self.written.append(replace(statement, claims=_claims(statement, made)))
+        key = statement.op, statement.attrs, vs, ws
+        made = self.program.made.get(key)
+        if made is None:
+            made = self.program.made[key] = placed(Meshes(self.axes), statement, vs, lambda _: ws)
+        self.written.append(replace(statement, claims=_claims(statement, made)) if statement.claims else statement)
         for name, w, own in zip(statement.results, made, loose, strict=True):
             self._define(name, w, own)
 
@@ -369,8 +410,7 @@ class _Body:
         if not isinstance(type_of(self.value(arg)), TensorType) or is_host(self.value(arg)):
             return arg
         states = dict(zip((axis for axis, _ in self.axes), needed, strict=True))
-        found = (place_of(states[axis], axis) for axis in order)
-        return self._brought(arg, places(place for place in found if place is not None))
+        return self._brought(arg, _places_in(tuple((states[axis], axis) for axis in order)))
 
     def _items_as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str]) -> Arg:
         """A tuple whose items are brought to where they are needed, each by itself."""
@@ -399,7 +439,8 @@ class _Body:
 
     def _brought(self, arg: Arg, wanted: Places) -> Arg:
         """A value in another placement. Raises NoWay."""
-        for move in [*moves(self._places(arg), wanted)]:
+        now = self._places(arg)
+        for move in moves(now, wanted) if now != wanted else ():
             assert isinstance(arg, str), "literals are host values"
             arg = self._collective(arg, move)
         return arg
@@ -416,7 +457,7 @@ class _Body:
             self.written.append(Apply((made,), move.op, (arg,), move.attrs, facts=self._around))
             before = type_of(self.value(arg))
             assert isinstance(before, TensorType)
-            self._define(made, replace(before, places=move.given), self.loose(arg) - of)
+            self._define(made, _placed_so(before, move.given), self.loose(arg) - of)
             if move.reduces:
                 self.sums += 1
                 self._settled.setdefault(arg, made)
@@ -440,7 +481,7 @@ class _Body:
 
     def _pending(self, arg: Arg) -> Places:
         """The sums that are pending in a value."""
-        return tuple(p for p in self._places(arg) if p == PendingAlong(p.axis))
+        return tuple([p for p in self._places(arg) if isinstance(p, PendingAlong) and p.how == "sum"])
 
     def _ended(self, arg: Arg, kept: Sequence[str] = ()) -> Arg:
         """A value without pending sums but along axes that are `kept`; a gradient is split as its update wants it."""
@@ -472,6 +513,8 @@ class _Body:
 
     def _summed_as_wanted(self, statement: Apply, each: Sequence[Typing]) -> Apply:
         """The statement with gradients among its operands summed as their updates want them, where it needs sums."""
+        if not any(arg in self.gradients for arg in statement.args):
+            return statement
         args = list(statement.args)
         for i, arg in enumerate(statement.args):
             if arg in self.gradients:
@@ -561,6 +604,7 @@ def _claims(statement: Apply | Call, ws: Sequence[Value]) -> tuple[Type | None, 
     return tuple(None if claim is None else _claim(claim, w) for claim, w in pairs)
 
 
+@lru_cache(maxsize=1 << 10)
 def _claim(claim: Type, v: Value) -> Type:
     """What is stated of a value, with where its parts are."""
     found = type_of(v)
@@ -570,6 +614,24 @@ def _claim(claim: Type, v: Value) -> Type:
     if isinstance(claim, TupleType) and isinstance(found, TupleType):
         return TupleType(tuple(_claim(c, t) for c, t in zip(claim.items, found.items, strict=True)))
     return claim
+
+
+@lru_cache(maxsize=1 << 10)
+def _placed_so(found: TensorType, given: Places) -> TensorType:
+    return replace(found, places=given)
+
+
+@lru_cache(maxsize=1 << 10)
+def _places_in(states: tuple[tuple[State, str], ...]) -> Places:
+    """The placement of a tensor that is in these states along axes, the outermost first."""
+    found = (place_of(s, axis) for s, axis in states)
+    return places(place for place in found if place is not None)
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_none(facts: Facts) -> Facts:
+    """Facts that say of no parameter."""
+    return replace(facts, of="")
 
 
 def _whole(v: Value) -> Value:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from distir.analysis import Analysis
 from distir.analysis.placement_states import place_of
@@ -44,10 +45,8 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
         tensor = parameter_states(entry, sizes[TENSOR], (), Flow(analysis.domain).entry(entry))
     stored = [_stored(p, s, sizes, zero) for p, s in zip(entry.params, tensor, strict=True)]
     _tell_of_whole(entry, stored, zero)
-    types = tuple(
-        _placed(p.type, {TENSOR: shard, DATA: part or replica})
-        for p, replica, shard, part in zip(entry.params, data, tensor, stored, strict=True)
-    )
+    rows = zip(entry.params, data, tensor, stored, strict=True)
+    types = tuple([_placed_so(p.type, shard, part or replica) for p, replica, shard, part in rows])
     weights = ("param" in p.roles and split is not None for p, split in zip(entry.params, stored, strict=True))
     return ParameterPlan(types, tuple(frozenset({DATA} if is_stored else ()) for is_stored in weights))
 
@@ -82,6 +81,11 @@ def _is_partitioned(param: Param, zero: int) -> bool:
     if "batch" in param.roles or not isinstance(param.type, TensorType) or not param.type.shape:
         return False
     return ("state" in param.roles and zero > 0) or ("param" in param.roles and zero == 3)
+
+
+@lru_cache(maxsize=1 << 10)
+def _placed_so(type: Type, shard: State, replica: State) -> Type:
+    return _placed(type, {TENSOR: shard, DATA: replica})
 
 
 def _placed(type: Type, states: Mapping[str, State]) -> Type:
