@@ -123,6 +123,7 @@ def only_one(written: CountedStatement) -> Repeatable:
     return written.made(results, firsts, written.attrs, written.each(1)[0])
 
 
+@lru_cache(maxsize=1 << 8)
 def as_counted(call: Call, function: Function) -> Counted | None:
     """The statement that means a call of a counted function; None where there is none."""
     pattern = counted(function)
@@ -193,7 +194,16 @@ def _counted(function: Function) -> Counted | None:
     if not period or left:
         return None
     found = pattern(statements, period, set(names(ending.args)))
-    return found if found is not None and as_call(found)[1] == function else None
+    if found is None:
+        return None
+    known, own = _written.get(function.name, (None, None))
+    return found if (known is function and own == found) or as_call(found)[1] == function else None
+
+
+_written: dict[str, tuple[Function, Counted]] = {}
+"""By name: the last counted functions that were written, and of which statements, with the names inside."""
+
+_MOST_WRITTEN = 1 << 10
 
 
 _TIMES = re.compile(r"_x([1-9]\d*)_[0-9a-f]{16}")
@@ -451,14 +461,14 @@ class _Writing:
             place += len(each.operands)
             self.before.update(result for result in each.results if isinstance(result, str))
         facts, relative = _facts(self.written)
+        stated = [[of_another(one, self.params) for one in row] for row in relative]
         body: list[Statement] = []
         for time in range(times):
             place = 0
             for number, each in enumerate(statements):
                 results = [self.named.get((place + k, time), DISCARD) for k in range(len(each.results))]
                 args = [column[time] for column in columns[number]]
-                stated = of_another(relative[number][time], self.params)
-                body.append(each.made(results, args, each.attrs_at(time, times), stated))
+                body.append(each.made(results, args, each.attrs_at(time, times), stated[number][time]))
                 place += len(each.results)
         outer = {inner: name for name, inner in self.inside.items()}
         given = [self.named[key] for key in sorted(self.named) if self.named[key] in outer]
@@ -466,8 +476,22 @@ class _Writing:
         params = tuple(Param(name, UNKNOWN) for name in self.params.values())
         name = f"{statements[0].name}_x{times}_{_digest(params, body)}"  # `_TIMES`
         function = Function(name, params, tuple(body))
+        self._remember(function, stated)
         results = tuple(outer[name] for name in given)
         return Call(results, function.name, tuple(self.params), facts=facts), function
+
+    def _remember(self, function: Function, stated: Sequence[Sequence[Facts]]) -> None:
+        """Keep of which statements a function was written, so that it need not be written again to know that."""
+        inside = {**self.params, **self.inside}
+        own: list[CountedStatement] = []
+        for each, facts in zip(self.written.statements, stated, strict=True):
+            if (spread := _spread(facts)) is None:
+                return
+            first, last, of = spread
+            own.append(replace(_renamed(each, inside, inside), facts=first, last=last, of=of))
+        if len(_written) >= _MOST_WRITTEN:
+            _written.clear()
+        _written[function.name] = function, Counted(self.times, tuple(own))
 
     def _column(self, place: int, operand: Operand) -> Sequence[Item]:
         """What a statement is given each time."""
