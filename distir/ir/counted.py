@@ -415,7 +415,9 @@ def counting_on(first: Facts, last: Facts, times: int) -> tuple[Facts, ...]:
         [_on(getattr(first, name), getattr(last, name), number, times - 1) for number in range(times)]
         for name in NUMBERS
     ]
-    return tuple(Facts(first.phase, *numbers, first.of) for numbers in zip(*counts, strict=True))
+    stages, microbatches, layers = counts
+    numbers = zip(stages, microbatches, layers, strict=True)
+    return tuple(Facts(first.phase, stage, microbatch, layer, first.of) for stage, microbatch, layer in numbers)
 
 
 def _on(first: Any, last: Any, number: int, steps: int) -> Any:
