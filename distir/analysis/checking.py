@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from distir.analysis.checker import Checker
 from distir.analysis.domains import MOST_PRECISE_FIRST, Instance
@@ -53,18 +53,15 @@ class Analysis:
     def _lints(self) -> Iterator[Diagnostic]:
         known, own = self.domain.structure.names, self.domain.own
         for function in self.module if not self.late else ():
-            yield from (d for d in unused(function, known[function.name]) if not self._is_passed_on(function, d))
+            yield from unused(function, known[function.name], partial(self._is_passed_on, function))
             if known[function.name].streams:
                 yield from idle_streams(function, own[function.name].state if function.name in own else {})
 
-    def _is_passed_on(self, function: Function, unused: Diagnostic) -> bool:
-        """Whether what a diagnostic calls unused is a result of a counted call that a later one of its calls uses."""
-        site = unused.site
-        statement = function.body[site.index] if isinstance(site, Site) and site.index is not None else None
-        if not isinstance(statement, Call) or not isinstance(site, Site) or site.part is None:
-            return False
-        callee = self.module.functions.get(statement.function)
-        return callee is not None and isinstance(site.part.key, int) and site.part.key in passed_on(callee)
+    def _is_passed_on(self, function: Function, index: int, result: int) -> bool:
+        """Whether a statement's result is one of a counted call that a later one of its calls uses."""
+        statement = function.body[index]
+        callee = self.module.functions.get(statement.function) if isinstance(statement, Call) else None
+        return callee is not None and result in passed_on(callee)
 
     @property
     def states(self) -> Mapping[str, State]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from distir.analysis.domains import Instance
 from distir.analysis.mending import ending, named, shown
@@ -42,8 +43,10 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
     entry = module.entry()
     if not module.mesh or entry is None or entry.name not in own or not isinstance(entry.body[-1], Return):
         return
+    meshes = module.meshes
     for k, param in enumerate(entry.params):
-        pending = None if complaint(param.type, module.meshes) else _pending(param.type)
+        pending = _pending(param.type)
+        pending = None if pending is None or complaint(param.type, meshes) else pending
         if pending is not None:
             site = Site(entry.name, None, Part("param_type", k))
             message = f"`%{param.name}` is stated as {pending}"
@@ -53,12 +56,14 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
     given = [type_of(v) for v in own[entry.name].returned]
     replaced = _replaced(module, entry, sound)
     for k, found in enumerate(given):
+        pending, number = _pending(found), replaced.get(k)
+        drifts = number is not None and _differ(found, entry.params[number].type)
+        if pending is None and not drifts:
+            continue
         site = Site(entry.name, len(entry.body) - 1, Part("operand", k))
-        pending = _pending(found)
         arg = entry.returned[k]
         what = f"`%{arg}`" if isinstance(arg, str) else "a result"
-        number = replaced.get(k)
-        if number is not None and _differ(_placement(found), _placement(entry.params[number].type)):
+        if number is not None and drifts:
             param = entry.params[number]
             message = f"{what} replaces `%{param.name}`, of type `{param.type}`, and is `{found}`: copies would differ"
             hint = "bring it to where the parameter is"
@@ -95,15 +100,18 @@ class _Pending:
         return f"a pending {NOUNS[self.how]} along {show_axes(self.axes)}"
 
 
+@lru_cache(maxsize=1 << 10)  # results of one type are many
 def _pending(type: Type) -> _Pending | None:
     """What is pending in a value: in its first tensor that is not complete."""
     each = ([p for p in placed or () if isinstance(p, PendingAlong)] for placed in _placement(type))
     return next((_Pending(found[0].how, tuple(p.axis for p in found)) for found in each if found), None)
 
 
-def _differ(one: list[Places | None], other: list[Places | None]) -> bool:
+@lru_cache(maxsize=1 << 10)
+def _differ(one: Type, other: Type) -> bool:
     """Whether placements, as far as they are known, differ."""
-    return any(a != b for a, b in zip(one, other, strict=False) if a is not None and b is not None)
+    pairs = zip(_placement(one), _placement(other), strict=False)
+    return any(a != b for a, b in pairs if a is not None and b is not None)
 
 
 def _placement(type: Type) -> list[Places | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -99,10 +99,13 @@ def structure(module: Module, earlier: Structure | None = None) -> Structure:
     return Structure((*found, *_sizes(known, recursive, order)), recursive, order, known, heads)
 
 
-def unused(function: Function, facts: FunctionNames | None = None) -> Iterator[Diagnostic]:
+def unused(
+    function: Function, facts: FunctionNames | None = None, passed_on: Callable[[int, int], bool] = lambda *_: False
+) -> Iterator[Diagnostic]:
     """Results that no statement uses.
 
-    Silent where a statement could not be read or names what nothing defines: it may be meant to use them.
+    Silent where a statement could not be read or names what nothing defines: it may be meant to use them. `passed_on`:
+    whether a statement uses one of its results itself, by the numbers of both.
     """
     facts = facts or gather(function)
     if facts.broken or facts.undefined:
@@ -113,7 +116,7 @@ def unused(function: Function, facts: FunctionNames | None = None) -> Iterator[D
     for index in sorted(places):
         statement = function.body[index]
         for i, name in enumerate(results(statement)):
-            if name not in facts.uses and name != DISCARD:
+            if name not in facts.uses and name != DISCARD and not passed_on(index, i):
                 site = Site(function.name, index, Part("result", i))
                 several = len(results(statement)) > 1
                 hint = "write `_` in its place" if several else "remove the statement"
@@ -176,16 +179,25 @@ def _misplaced(function: Function, meshes: Meshes) -> Iterator[tuple[Diagnostic,
 
 def _head(function: Function) -> Iterator[Diagnostic]:
     seen: dict[str, int] = {}
+    sound: set[tuple[int, int]] = set()
+    """Types and roles that are sound, by identity: parameters are many, their types few, and mostly one object."""
     for index, param in enumerate(function.params):
+        stated = id(param.type), id(param.roles)
+        if param.name not in seen and stated in sound:
+            seen[param.name] = index
+            continue
         if param.name in seen:
             first = Note("the first one is here", Site(function.name, None, Part("param", seen[param.name])))
             site = Site(function.name, None, Part("param", index))
             yield Diagnostic(codes.REDEFINED_VALUE, site, f"two parameters are called `%{param.name}`", (first,))
         seen.setdefault(param.name, index)
-        if not _has_sound_sizes(param.type):
-            yield from _dimensions(function, index)
+        wrong = [] if _has_sound_sizes(param.type) else [*_dimensions(function, index)]
         if param.roles:
-            yield from _roles(function, index)
+            wrong += _roles(function, index)
+        if wrong:
+            yield from wrong
+        else:
+            sound.add(stated)
 
 
 def _dimensions(function: Function, index: int) -> Iterator[Diagnostic]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from distir.analysis.domains import Instance
 from distir.diagnostics import Diagnostic
 from distir.diagnostics.codes import placements as codes
-from distir.ir import HOST, AnyType, Apply, Call, Module, Part, Site, types
+from distir.ir import DISCARD, HOST, AnyType, Apply, Call, Module, Part, Site, TensorType, types
 from distir.ops import Value, type_of
 
 if TYPE_CHECKING:
@@ -47,13 +47,21 @@ def unknown_places(module: Module, domain: Checker) -> Iterator[Diagnostic]:
 
 
 def _in_function(domain: Checker, instance: Instance) -> Iterator[Diagnostic]:
+    state = instance.state
     for index, statement in enumerate(instance.function.body):
-        answer = domain.answer(statement, instance.state(statement.args)) if isinstance(statement, Apply) else ()
-        if isinstance(statement, Apply) and any(map(_is_unknown, answer)):  # whatever is claimed of them
+        if not isinstance(statement, Apply):
+            continue
+        if statement.claims or DISCARD in statement.results:
+            answer = domain.answer(statement, state(statement.args))  # whatever is claimed of them
+        else:
+            answer = state(statement.results)
+        if any(map(_is_unknown, answer)):
             message = f"where the parts of what `{statement.op}` gives are is not known: a size of its operands is not"
             hint = "state sizes, by name where they vary, or gather the operands before it"
             yield Diagnostic(codes.UNKNOWN_PLACE, Site(instance.function.name, index), message, help=hint)
 
 
 def _is_unknown(v: Value) -> bool:
+    if isinstance(v, TensorType):
+        return False
     return any(isinstance(leaf, AnyType) and leaf.device != HOST for leaf in types.leaves(type_of(v)))

@@ -42,14 +42,15 @@ class ParameterUpdates:
 
     def consists(self, function: Function, arg: Arg) -> Consists:
         """The function's parameters that a value consists of, and whether they were updated."""
-        return _of(finish(self._table(function)), arg)
+        known = self._tables.get(function.name)
+        return _of(finish(self._table(function)) if known is None else known, arg)
 
     def replaced(self, function: Function) -> dict[int, int]:
         """By the number of a weight or state: the first value returned that is its update, and of no other's."""
         numbers = {p.name: i for i, p in enumerate(function.params) if is_held(p)}
         found: dict[int, int] = {}
         for k, arg in enumerate(function.returned):
-            updated = [numbers[name] for name in self.of(function, arg) if name in numbers]
+            updated = [numbers[name] for name, again in self.consists(function, arg) if again and name in numbers]
             if len(updated) == 1:
                 found.setdefault(updated[0], k)
         return found
@@ -65,7 +66,7 @@ class ParameterUpdates:
         return self._tables[function.name]
 
     def _statement(self, statement: Apply | Call, table: Mapping[str, Consists]) -> Deep[list[Consists]]:
-        given = [_of(table, arg) for arg in statement.args]
+        given = [table.get(arg, NOTHING) if isinstance(arg, str) else _of(table, arg) for arg in statement.args]
         if isinstance(statement, Call):
             callee = self.module.functions[statement.function]
             own = {p.name: of for p, of in zip(callee.params, given, strict=True)}
@@ -76,14 +77,14 @@ class ParameterUpdates:
             ]
         op, count = OPS[statement.op], len(statement.results)
         if op.communication is not None and op.inplace == "each":
-            return [NOTHING.union(*given)] * count
+            return [given[0] if len(given) == 1 else NOTHING.union(*given)] * count
         taken = dict(op.inplace) if op.inplace != "each" else {}
         if taken.get(0) == 0 and op.communication is None:
             return [
                 frozenset((name, True) for name, _ in given[taken[i]]) if i in taken else NOTHING for i in range(count)
             ]
         if op.communication is not None or statement.op in REARRANGING:
-            return [NOTHING.union(*given)] * count
+            return [given[0] if len(given) == 1 else NOTHING.union(*given)] * count
         counted = [of for arg, of in zip(statement.args, given, strict=True) if isinstance(arg, str)]
         if statement.op == "Add" and len(counted) == 1:  # a step count
             return [frozenset((name, True) for name, _ in counted[0])]
@@ -106,4 +107,6 @@ def mentioned(function: Function) -> list[tuple[str, ...]]:
 
 
 def _of(table: Mapping[str, Consists], arg: Arg) -> Consists:
+    if isinstance(arg, str):
+        return table.get(arg, NOTHING)
     return NOTHING.union(*(table.get(name, NOTHING) for name in names((arg,))))

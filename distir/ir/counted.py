@@ -15,6 +15,7 @@ place, and not the function (`as_call`, `as_counted`). `ir/rolling.py` finds the
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -79,10 +80,12 @@ class CountedStatement:
     of: tuple[str, ...] = ()
     last_attrs: Attributes | None = None
 
-    def at(self, number: int, times: int) -> Facts:
-        """The facts at one of several times, counted from 0."""
-        found = between(self.facts, self.last, number, times - 1) if self.last else self.facts
-        return replace(found, of=self.of[number]) if self.of else found
+    def each(self, times: int) -> Sequence[Facts]:
+        """The facts of each of several times."""
+        found = counting_on(self.facts, self.last, times) if self.last else (self.facts,) * times
+        if not self.of:
+            return found
+        return [Facts(f.phase, f.stage, f.microbatch, f.layer, of) for f, of in zip(found, self.of, strict=True)]
 
     def attrs_at(self, number: int, times: int) -> Attributes | None:
         """The attributes at one of several times."""
@@ -117,9 +120,10 @@ def only_one(written: CountedStatement) -> Repeatable:
     """The statement that a counted one means that is done once."""
     firsts = [o.first if isinstance(o, Then) else o[0] if isinstance(o, tuple) else o for o in written.operands]
     results = [result[0] if isinstance(result, tuple) else result for result in written.results]
-    return written.made(results, firsts, written.attrs, written.at(0, 1))
+    return written.made(results, firsts, written.attrs, written.each(1)[0])
 
 
+@lru_cache(maxsize=1 << 8)
 def as_counted(call: Call, function: Function) -> Counted | None:
     """The statement that means a call of a counted function; None where there is none."""
     pattern = counted(function)
@@ -131,9 +135,10 @@ def as_counted(call: Call, function: Function) -> Counted | None:
             return None
         outer[param.name] = arg
     outer.update(zip(names(function.returned), call.results, strict=True))
+    named = {name: found for name, found in outer.items() if isinstance(found, str)}
     statements: list[CountedStatement] = []
     for each in pattern.statements:
-        own = _renamed(each, outer)
+        own = _renamed(each, outer, named)
         facts, last = (one.within(call.facts) for one in (own.facts, own.last or own.facts))
         statements.append(replace(own, facts=facts, last=last if last != facts else NO_FACTS))
     found = Counted(pattern.times, tuple(statements))
@@ -184,12 +189,25 @@ def _counted(function: Function) -> Counted | None:
     stated = any(param.type != UNKNOWN or param.roles for param in function.params)
     if stated or not isinstance(ending, Return) or len(statements) != len(body):
         return None
-    for period in range(1, len(body) // 2 + 1):
-        if len(body) % period == 0 and _alike(statements[0], statements[period]):
-            found = pattern(statements, period, set(names(ending.args)))
-            if found is not None and as_call(found)[1] == function:
-                return found
-    return None
+    named = _TIMES.fullmatch(function.name, len(does(statements[0])[0]))
+    period, left = divmod(len(body), int(named[1])) if named else (0, 0)
+    if not period or left:
+        return None
+    found = pattern(statements, period, set(names(ending.args)))
+    if found is None:
+        return None
+    known, own = _written.get(function.name, (None, None))
+    return found if (known is function and own == found) or as_call(found)[1] == function else None
+
+
+_written: dict[str, tuple[Function, Counted]] = {}
+"""By name: the last counted functions that were written, and of which statements, with the names inside."""
+
+_MOST_WRITTEN = 1 << 10
+
+
+_TIMES = re.compile(r"_x([1-9]\d*)_[0-9a-f]{16}")
+"""What follows what is done first, in the name of a counted function: how often, and a digest of it."""
 
 
 @lru_cache(maxsize=1 << 8)
@@ -230,7 +248,9 @@ def called(function: Function) -> str:
     return titled(function) if name.isdigit() else " ".join((f"`{name}`", *times))
 
 
-def _renamed(each: CountedStatement, outer: Mapping[str, Item]) -> CountedStatement:
+def _renamed(each: CountedStatement, outer: Mapping[str, Item], named: Mapping[str, str]) -> CountedStatement:
+    """The statement with the caller's values; `named`: those of them that have names."""
+
     def item(name: Item) -> Item:
         return outer.get(name, name) if isinstance(name, str) else name
 
@@ -247,7 +267,6 @@ def _renamed(each: CountedStatement, outer: Mapping[str, Item]) -> CountedStatem
         tuple(str(item(name)) if name else name for name in result) if isinstance(result, tuple) else str(item(result))
         for result in each.results
     )
-    named = {name: found for name, found in outer.items() if isinstance(found, str)}
     return replace(
         each,
         results=given,
@@ -272,9 +291,12 @@ def does(statement: Repeatable) -> tuple[str, Attributes | None]:
     """What a statement does: the op with its attributes, whose integers are left out, or the function with None."""
     if isinstance(statement, Call):
         return statement.function, None
-    if not statement.attrs:
-        return statement.op, statement.attrs
-    return statement.op, Attributes({k: 0 if type(v) is int else v for k, v in statement.attrs.items()})
+    return statement.op, _without_integers(statement.attrs) if statement.attrs else statement.attrs
+
+
+@lru_cache(maxsize=1 << 10)
+def _without_integers(attrs: Attributes) -> Attributes:
+    return Attributes({name: 0 if type(value) is int else value for name, value in attrs.items()})
 
 
 def integers(statement: Repeatable) -> list[int]:
@@ -369,26 +391,33 @@ def _operand(
 
 def _spread(facts: Sequence[Facts]) -> tuple[Facts, Facts, tuple[str, ...]] | None:
     """The facts of the first and the last time, whose numbers count on evenly, and `of`; None where they do not."""
-    first, last, steps = facts[0], facts[-1], len(facts) - 1
+    first, last = facts[0], facts[-1]
     of = tuple(each.of for each in facts) if any(each.of != first.of for each in facts) else ()
     if of:
         first, last = replace(first, of=""), replace(last, of="")
     if any(bool(getattr(first, name)) != bool(getattr(last, name)) for name in NUMBERS) or not all(of):
         return None
-    for number, each in enumerate(facts):
-        expected = between(first, last, number, steps)
-        if each != (replace(expected, of=of[number]) if of else expected):
-            return None
-    return first, last if last != first else NO_FACTS, of
+    last = last if last != first else NO_FACTS
+    expected = CountedStatement((), "", (), facts=first, last=last, of=of).each(len(facts))
+    return (first, last, of) if list(facts) == list(expected) else None
 
 
 NUMBERS = ("stage", "microbatch", "layer")
 """The facts that are numbers, and may count on."""
 
 
-def between(first: Facts, last: Facts, number: int, steps: int) -> Facts:
-    """The facts at time `number` of `steps` + 1, which count on evenly from those of the first to the last."""
-    return replace(first, **{name: _on(getattr(first, name), getattr(last, name), number, steps) for name in NUMBERS})
+@lru_cache(maxsize=1 << 8)
+def counting_on(first: Facts, last: Facts, times: int) -> tuple[Facts, ...]:
+    """The facts of several times, which count on evenly from those of the first to the last."""
+    if all(getattr(first, name) == getattr(last, name) for name in NUMBERS):
+        return (first,) * times
+    counts = [
+        [_on(getattr(first, name), getattr(last, name), number, times - 1) for number in range(times)]
+        for name in NUMBERS
+    ]
+    stages, microbatches, layers = counts
+    numbers = zip(stages, microbatches, layers, strict=True)
+    return tuple(Facts(first.phase, stage, microbatch, layer, first.of) for stage, microbatch, layer in numbers)
 
 
 def _on(first: Any, last: Any, number: int, steps: int) -> Any:
@@ -434,23 +463,37 @@ class _Writing:
             place += len(each.operands)
             self.before.update(result for result in each.results if isinstance(result, str))
         facts, relative = _facts(self.written)
+        stated = [[of_another(one, self.params) for one in row] for row in relative]
         body: list[Statement] = []
         for time in range(times):
             place = 0
             for number, each in enumerate(statements):
                 results = [self.named.get((place + k, time), DISCARD) for k in range(len(each.results))]
                 args = [column[time] for column in columns[number]]
-                stated = of_another(relative[number][time], self.params)
-                body.append(each.made(results, args, each.attrs_at(time, times), stated))
+                body.append(each.made(results, args, each.attrs_at(time, times), stated[number][time]))
                 place += len(each.results)
         outer = {inner: name for name, inner in self.inside.items()}
         given = [self.named[key] for key in sorted(self.named) if self.named[key] in outer]
         body.append(Return(tuple(given)))
         params = tuple(Param(name, UNKNOWN) for name in self.params.values())
-        name = f"{statements[0].name}_x{times}_{_digest(params, body)}"
+        name = f"{statements[0].name}_x{times}_{_digest(params, body)}"  # `_TIMES`
         function = Function(name, params, tuple(body))
+        self._remember(function, stated)
         results = tuple(outer[name] for name in given)
         return Call(results, function.name, tuple(self.params), facts=facts), function
+
+    def _remember(self, function: Function, stated: Sequence[Sequence[Facts]]) -> None:
+        """Keep of which statements a function was written, so that it need not be written again to know that."""
+        inside = {**self.params, **self.inside}
+        own: list[CountedStatement] = []
+        for each, facts in zip(self.written.statements, stated, strict=True):
+            if (spread := _spread(facts)) is None:
+                return
+            first, last, of = spread
+            own.append(replace(_renamed(each, inside, inside), facts=first, last=last, of=of))
+        if len(_written) >= _MOST_WRITTEN:
+            _written.clear()
+        _written[function.name] = function, Counted(self.times, tuple(own))
 
     def _column(self, place: int, operand: Operand) -> Sequence[Item]:
         """What a statement is given each time."""
@@ -478,8 +521,8 @@ class _Writing:
 def _facts(written: Counted) -> tuple[Facts, list[list[Facts]]]:
     """The facts of the call, and those of each statement each time, whose numbers count on from there."""
     times = written.times
-    each = [[one.at(time, times) for time in range(times)] for one in written.statements]
-    known = [facts for row in each for facts in row]
+    each = [one.each(times) for one in written.statements]
+    known = {facts for row in each for facts in row}
     outer = Facts(
         _common(facts.phase for facts in known) or "",
         _common(facts.stage for facts in known) or 0,
@@ -487,8 +530,9 @@ def _facts(written: Counted) -> tuple[Facts, list[list[Facts]]]:
         min(facts.layer for facts in known),
         _common(facts.of for facts in known) or "",
     )
-    counts = {name: len({getattr(facts, name) for facts in known}) > 1 for name in ("microbatch", "layer")}
-    return outer, [[_relative(facts, outer, counts) for facts in row] for row in each]
+    counts = tuple(name for name in ("microbatch", "layer") if len({getattr(facts, name) for facts in known}) > 1)
+    inside = {facts: _relative(facts, outer, counts) for facts in known}
+    return outer, [[inside[facts] for facts in row] for row in each]
 
 
 def name_of_parts(params: Sequence[Param], body: Sequence[Statement]) -> str:
@@ -532,17 +576,17 @@ def _common(items: Iterable[T]) -> T | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _relative(facts: Facts, outer: Facts, counts: Mapping[str, bool]) -> Facts:
-    """What a statement states in a function that is called with the facts `outer`."""
+def _relative(facts: Facts, outer: Facts, counts: Sequence[str]) -> Facts:
+    """What a statement states in a function that is called with the facts `outer`; `counts`: numbers that differ."""
     numbers = {
-        name: (n - around + 1 if n and around else n) if counts[name] else 0
+        name: n - around + 1 if n and around else n
         for name in counts
         for n, around in ((getattr(facts, name), getattr(outer, name)),)
     }
     return Facts(
         "" if outer.phase else facts.phase,
         0 if outer.stage else facts.stage,
-        numbers["microbatch"],
-        numbers["layer"],
+        numbers.get("microbatch", 0),
+        numbers.get("layer", 0),
         "" if outer.of else facts.of,
     )

@@ -8,6 +8,7 @@ installed plugins are imported. Independent of what it holds.
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -31,10 +32,18 @@ class DefinitionError(DistirError):
 
 
 class Registry(MutableMapping[str, T]):
-    """What is registered under each name. Looking for an unknown name, and listing all, imports the plugins."""
+    """What is registered under each name. Looking for an unknown name, and listing all, imports the plugins.
+
+    The module of one of ours may be imported only when the item is looked for, or all are listed (`expect`).
+    """
 
     def __init__(self) -> None:
         self._held: dict[str, T] = {}
+        self._homes: dict[str, str] = {}
+
+    def expect(self, homes: Mapping[str, str]) -> None:
+        """State by name which modules register ours."""
+        self._homes.update(homes)
 
     def register(self, name: str, item: T, module: str) -> None:
         """Hold what `module` defines; a later definition takes the place of an earlier one.
@@ -42,7 +51,7 @@ class Registry(MutableMapping[str, T]):
         But a plugin cannot take a name that there is, for what the name means would depend on when plugins are
         imported. Raises ValueError there.
         """
-        if _state.importing and name in self._held and module.partition(".")[0] != "distir":
+        if _state.importing and (name in self._held or name in self._homes) and module.partition(".")[0] != "distir":
             raise ValueError(f"there is already something named `{name}`; choose another name")
         self[name] = item
 
@@ -52,6 +61,8 @@ class Registry(MutableMapping[str, T]):
         return MappingProxyType(self._held)
 
     def __getitem__(self, name: str) -> T:
+        if name not in self._held and name in self._homes:
+            importlib.import_module(self._homes[name])
         if name not in self._held:
             import_plugins()
         return self._held[name]
@@ -63,17 +74,20 @@ class Registry(MutableMapping[str, T]):
         del self._held[name]
 
     def __contains__(self, name: object) -> bool:
+        if name in self._homes:
+            return True
         if name not in self._held:
             import_plugins()
         return name in self._held
 
     def __iter__(self) -> Iterator[str]:
+        for home in self._homes.values():
+            importlib.import_module(home)
         import_plugins()
         return iter(self._held)
 
     def __len__(self) -> int:
-        import_plugins()
-        return len(self._held)
+        return sum(1 for _ in self)
 
 
 class _State:

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from distir.ir import DISCARD, Apply, Function, Module, Statement, results
 from distir.ir.dataflow import definitions
@@ -147,16 +148,29 @@ class _Places:
 
     def __init__(self, module: Module, source: Module) -> None:
         self._module, self._source = module, source
-        self._there = {f.name: definitions(f) for f in module}
-        self._before = {f.name: definitions(f) for f in source}
-        self._owners = Counter(name for names in self._before.values() for name in names)
-        self._new: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)
+
+    @cached_property
+    def _there(self) -> Mapping[str, Mapping[str, int]]:
+        return {f.name: definitions(f) for f in self._module}
+
+    @cached_property
+    def _before(self) -> Mapping[str, Mapping[str, int]]:
+        return {f.name: definitions(f) for f in self._source}
+
+    @cached_property
+    def _owners(self) -> Counter[str]:
+        return Counter(name for names in self._before.values() for name in names)
+
+    @cached_property
+    def _new(self) -> Mapping[str, list[tuple[str, int, str]]]:
         """By a name without its numbers: the statements that define such values, which were not there before."""
-        for function in module:
+        found: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)
+        for function in self._module:
             for name, index in self._there[function.name].items():
                 if name not in self._before.get(function.name, ()):
                     for shorter in without_numbers(name):
-                        self._new[shorter].append((function.name, index, name))
+                        found[shorter].append((function.name, index, name))
+        return found
 
     def find(self, function: str, at: str | int) -> tuple[str, str | int] | None:
         """The function in the result, and what of it; None for what is not there any more."""
@@ -183,7 +197,7 @@ class _Places:
         """
         known = self._before[function]
         for wanted in (function, None) if self._owners[name] == 1 else (function,):
-            for where, index, full in self._new[name]:
+            for where, index, full in self._new.get(name, ()):
                 if (wanted is None or where == wanted) and _alike(statement, self._module.functions[where].body[index]):
                     rivals = {known[n] for n in without_numbers(full) if n in known} - {known[name]}
                     if not any(_alike(statement, self._source.functions[function].body[rival]) for rival in rivals):

@@ -80,10 +80,11 @@ def unwritten(module: Module) -> dict[str, Function]:
 
 def print_head(function: Function) -> str:
     """A function's head without the `{`: on one line, or with a line per parameter or range of them."""
-    start, params, end = head_parts(function)
-    line = f"{start}{', '.join(params)}{end}"
-    if len(line) + 2 <= WIDTH or not params:
-        return line
+    start, end = _around_params(function)
+    if sum(len(param.name) for param in function.params) <= WIDTH:  # else they are not written for this alone
+        line = f"{start}{', '.join(map(print_param, function.params))}{end}"
+        if len(line) + 2 <= WIDTH or not function.params:
+            return line
     return "\n".join((start, ",\n".join(INDENT + param for param in _ranges(function.params)), end))
 
 
@@ -147,12 +148,18 @@ BETWEEN = f",\n{INDENT} "
 
 def head_parts(function: Function) -> tuple[str, list[str], str]:
     """`func @f(`, its parameters, and `)` with the result types and marks."""
+    start, end = _around_params(function)
+    return start, list(map(print_param, function.params)), end
+
+
+def _around_params(function: Function) -> tuple[str, str]:
+    """`func @f(`, and `)` with the result types and marks."""
     results = ""
     if function.result_types is not None:
         results = f" -> ({', '.join(map(str, function.result_types))})"
     mesh = [str(Meshes(function.mesh, function.stages))] if function.mesh else []
     marks = ", ".join(([KERNEL] if function.kernel else []) + mesh + _facts(function.facts))
-    return f"func @{function.name}(", list(map(print_param, function.params)), f"){results}{marks and f' {marks}'}"
+    return f"func @{function.name}(", f"){results}{marks and f' {marks}'}"
 
 
 def print_param(param: Param, devices: str | None = None) -> str:

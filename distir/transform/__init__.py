@@ -1,6 +1,6 @@
 """Transforms: functions Module -> Module, composable, that refuse with a diagnostic what they cannot do.
 
-A step is a transform registered by name (`steps`); `all_steps` imports all of them, `transform` applies some in turn.
+A step is a transform registered by name (`steps`); `all_steps` says where each is, `transform` applies some in turn.
 Read in the order in which a program passes through them:
 
 - One device. `training` derives the training step of a forward program, by `gradient` (reverse mode, with `residuals`);

@@ -1,49 +1,35 @@
-"""Imports every module that defines steps, which registers them. A new module of steps gets its line here."""
+"""The module of each step, which is imported when the step is looked for. A new step gets its line here."""
 
-from distir.transform import (
-    checkpoint,
-    common_subexpressions,
-    dead_code,
-    dtp,
-    float8,
-    fold,
-    fusion,
-    inline,
-    mesh,
-    offload,
-    outline,
-    overlap,
-    pipeline,
-    rescheduling,
-    seeding,
-    sharding,
-    training,
-    unfusing,
-    zero,
-)
 from distir.transform.steps import STEPS, parse_steps, transform
 
-FAMILIES = (
-    checkpoint,
-    common_subexpressions,
-    dead_code,
-    dtp,
-    float8,
-    fold,
-    fusion,
-    inline,
-    mesh,
-    offload,
-    outline,
-    overlap,
-    pipeline,
-    rescheduling,
-    seeding,
-    sharding,
-    training,
-    unfusing,
-    zero,
-)
-"""The modules that register the built-in steps."""
+HOMES = {
+    "accumulate": "pipeline",
+    "attention": "unfusing",
+    "checkpoint": "checkpoint",
+    "cp": "sharding",
+    "cse": "common_subexpressions",
+    "dce": "dead_code",
+    "decompose": "unfusing",
+    "dp": "sharding",
+    "dtp": "dtp",
+    "ep": "sharding",
+    "fold": "fold",
+    "fp8": "float8",
+    "fuse": "fusion",
+    "grad": "training",
+    "inline": "inline",
+    "mesh": "mesh",
+    "offload": "offload",
+    "outline": "outline",
+    "overlap": "overlap",
+    "pp": "pipeline",
+    "reschedule": "rescheduling",
+    "seeded": "seeding",
+    "tp": "sharding",
+    "zero": "zero",
+}
+"""By name of a step of ours: the module of `distir.transform` that registers it."""
 
-__all__ = ["FAMILIES", "STEPS", "parse_steps", "transform"]
+STEPS.expect({name: f"distir.transform.{home}" for name, home in HOMES.items()})
+
+__all__ = ["STEPS", "parse_steps", "transform"]

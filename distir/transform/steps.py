@@ -251,7 +251,7 @@ def _site_given(site: Site | Span | None, given: Unrolled) -> Site | Span | None
 
 
 STEPS: Registry[Step] = Registry()
-"""Every step by its name: ours, once `all_steps` is imported, and those of plugins."""
+"""Every step by its name: ours, of which `all_steps` says where they are, and those of plugins."""
 
 
 def makers(wanted: Property) -> list[str]:

@@ -1,5 +1,8 @@
 """Steps that come before others are refused behind them, whether the program comes from a step or a file."""
 
+import subprocess
+import sys
+
 import pytest
 from declared_chains import MODELS
 
@@ -7,6 +10,7 @@ import distir
 from distir.diagnostics import ProgramError
 from distir.ir import Apply
 from distir.transform import STEPS, reference, transform, verify
+from distir.transform.all_steps import HOMES
 from distir.transform.steps import in_order
 
 REFUSED = {
@@ -90,3 +94,18 @@ def test_residuals_are_fetched_in_their_stage_though_the_head_shares_a_weight():
     words = ["grad", "offload=activations", "pp=2", "microbatches=2"]
     model = MODELS["gemma2"]()
     assert verify(reference(model, words), transform(model, *words)).equal
+
+
+def test_each_step_is_registered_where_it_is_looked_for():
+    ours = {name: step.transform.__module__ for name, step in STEPS.items() if name in HOMES}
+    assert {name: module.split(".")[2] for name, module in ours.items()} == HOMES
+    assert [name for name, step in STEPS.items() if step.transform.__module__.startswith("distir.")] == [*ours]
+
+
+def test_a_step_is_found_without_importing_the_others():
+    code = (
+        "import sys; from distir.transform import STEPS; STEPS['dce']; assert 'tp' in STEPS; "
+        "print(*(n for n in sys.modules if n in ('distir.transform.dead_code', 'distir.transform.pipeline')))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["distir.transform.dead_code"]

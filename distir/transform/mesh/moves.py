@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from distir.ir import Attributes, Constant, PendingAlong, Places, SplitAlong
 from distir.ir.places import Repeated, along, cuts_of, places, without
@@ -42,7 +43,8 @@ class AxisMove:
 REDUCING = frozenset({"AllReduce", "ReduceScatter"})
 
 
-def moves(now: Places, wanted: Places, together: Sequence[str] = ()) -> list[AxisMove]:
+@lru_cache(maxsize=1 << 10)
+def moves(now: Places, wanted: Places, together: tuple[str, ...] = ()) -> tuple[AxisMove, ...]:
     """What brings a value from one placement into another: what makes it smaller first, gathering last.
 
     A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Over several of the
@@ -52,7 +54,7 @@ def moves(now: Places, wanted: Places, together: Sequence[str] = ()) -> list[Axi
     for move in _moves(now, wanted):
         both = _joined(found[-1], move, together) if found else None
         found[-1:] = [both] if both is not None else [*found[-1:], move]
-    return found
+    return tuple(found)
 
 
 def _joined(first: AxisMove, then: AxisMove, together: Sequence[str]) -> AxisMove | None:

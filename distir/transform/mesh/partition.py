@@ -98,7 +98,7 @@ class MeshPartition:
 
     analysis: Analysis
     axes: Axes
-    replicas: Sequence[str] = ()
+    replicas: tuple[str, ...] = ()
     """The axes along which devices have parts of the inputs, outermost first: a collective may be over several."""
     spread: Spread | None = None
     functions: dict[str, Function] = field(default_factory=dict[str, Function])

@@ -87,7 +87,7 @@ def mesh(
     if str(zero) not in STAGES:
         raise StepError(f"`zero` expected a stage from 0 to 3, found {zero}")
     sizes = {axis: size for axis, size in zip(AXES, (dp, ep, cp, tp), strict=True) if size > 1}
-    replicas = [axis for axis in REPLICAS if axis in sizes]
+    replicas = tuple(axis for axis in REPLICAS if axis in sizes)
     if not sizes:
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
     for option, given, axes in (

@@ -172,7 +172,7 @@ def grad(
     given |= {"gradients": gradients, "master": master, "no_decay": no_decay}
     given |= {"lr_schedule": lr_schedule}
     for option, word in given.items():
-        _one_of(option, word, tuple(CHOICES[option]))
+        _one_of(option, word, CHOICES[option])
     decided = PRECISIONS[precision]
     if master == "only" and not decided.masters:
         having = ", ".join(f"`{name}`" for name, found in PRECISIONS.items() if found.masters)
@@ -415,8 +415,9 @@ def _weights(entry: Function) -> list[Param]:
     return marked
 
 
-def _one_of(option: str, found: str, allowed: tuple[str, ...]) -> None:
-    if found not in allowed:
+def _one_of(option: str, found: str, choices: Collection[str]) -> None:
+    if found not in choices:
+        allowed = tuple(choices)
         near = nearest(found, allowed)
         hint = f"; did you mean `{near}`?" if near else ""
         if option == "precision" and ("fp8" in found or "float8" in found):
