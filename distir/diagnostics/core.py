@@ -100,7 +100,7 @@ class Diagnostic:
     notes: tuple[Note, ...] = ()
     help: str | None = None
     cause: str = ""
-    """What may be behind many findings, of which the first then stands for all: the axis of a mesh."""
+    """What may be behind many findings, of which the first then represents all: the axis of a mesh."""
 
     @property
     def severity(self) -> Severity:

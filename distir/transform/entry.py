@@ -26,14 +26,14 @@ def refused(entry: Function, code: Code, message: str, hint: str | None = None) 
 def ends_of(module: Module) -> tuple[Function, ...]:
     """The functions `.scatter` and `.gather` of the entry function, as far as they do more than hand everything on.
 
-    On one device they hand on: `accumulate` writes such ones.
+    On one device they pass values on: `accumulate` writes such ones.
     """
     found = (module.functions.get(f"{entry_of(module).name}.{role}") for role in ROLES)
     return tuple(f for f in found if f is not None and not _hands_on(f))
 
 
 def without_idle_ends(module: Module) -> Module:
-    """The module without a `.scatter` and `.gather` that only hand on."""
+    """The module without a `.scatter` and `.gather` that only pass values on."""
     idle = {f"{entry_of(module).name}.{role}" for role in ROLES} - {f.name for f in ends_of(module)}
     return Module(f for f in module if f.name not in idle) if idle & module.functions.keys() else module
 

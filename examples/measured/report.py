@@ -36,10 +36,10 @@ files](../../examples/measured/README.md) name their sources, and `distir valida
 Costs come from tables of measured ops and from data sheets. Sources differ by 2 to 4 % between releases of the same
 configuration, so that an error below 3 % means nothing.
 
-An error is a step time, predicted over measured, less 1. The tables have the mean of absolute errors (MAPE), their median
-and 9th decile, and the mean error (bias). ρ is Spearman's rank correlation of step times: of all runs, and within groups
-of the same work on equally many GPUs. Regret is the measured time of the layout that predictions choose, over the best
-measured time, less 1.
+An error is a step time, predicted over measured, less 1. The tables have the mean of absolute errors (MAPE), their
+median and 9th decile, and the mean error (bias). ρ is Spearman's rank correlation of step times: of all runs, and
+within groups of the same work on equally many GPUs. Regret is the measured time of the layout that predictions choose,
+over the best measured time, less 1.
 """
 
 BANDS = """## How far a simulated time may be off

@@ -68,7 +68,7 @@ FIXED: Loose = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class SequenceSpread:
     """An axis over which sums are spread along their tokens, instead of being given whole to all of its devices."""
 
     axis: str
@@ -100,7 +100,7 @@ class MeshPartition:
     axes: Axes
     replicas: tuple[str, ...] = ()
     """The axes along which devices have parts of the inputs, outermost first: a collective may be over several."""
-    spread: Spread | None = None
+    spread: SequenceSpread | None = None
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""

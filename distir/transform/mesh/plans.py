@@ -6,7 +6,7 @@
   an MLP, the vocabulary. One weight of a block is split by columns, the next by rows (Shoeybi et al., *Megatron-LM*,
   2019).
   Sequence parallelism is no placement of parameters, but of sums over `tp`: they are scattered along the sequence, and
-  gathered where a block begins (Korthikanti et al., 2022; `Spread` of the partitioner).
+  gathered where a block begins (Korthikanti et al., 2022; `SequenceSpread` of the partitioner).
 - `ep`, expert parallelism: the weights of experts are split along the dimension that numbers experts, inputs along the
   batch as over `dp`. A product needs rows where its experts are: an all-to-all brings them there, another one back
   (Lepikhin et al., *GShard*, 2020). `owned` gives each device as many rows as another.

@@ -14,7 +14,7 @@ from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of, without_idle_ends
-from distir.transform.mesh.partition import MeshPartition, Spread
+from distir.transform.mesh.partition import MeshPartition, SequenceSpread
 from distir.transform.mesh.pipelined import with_ends
 from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, REPLICAS, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
@@ -116,7 +116,7 @@ def mesh(
                 results[new] = stated.places
         is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
         wanted = gradients(entry, analysis, params, per_microbatch=zero > 1 and not is_staged)
-        spread = Spread(TENSOR, tokens(analysis, entry)) if sequence else None
+        spread = SequenceSpread(TENSOR, tokens(analysis, entry)) if sequence else None
         partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread)
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         if sequence and not partition.spread_sums:
