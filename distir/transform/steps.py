@@ -565,4 +565,5 @@ def _instead(name: str, before: Step | None, chain: Sequence[Step]) -> str:
     for step in chain:
         if near := nearest(name, step.options):
             return f"did you mean `{near}`, an option of `{step.name}`?"
-    return f"the steps are {', '.join(sorted(STEPS))}"
+    own = f"options of `{before.name}` are {', '.join(before.options)}; " if before and before.options else ""
+    return f"{own}the steps are {', '.join(sorted(STEPS))}"

@@ -447,6 +447,13 @@ def test_words_that_say_no_strategy_are_refused(words, message):
     assert str(caught.value) == message
 
 
+def test_a_word_that_is_like_none_names_the_options_of_the_step():
+    with pytest.raises(
+        StepError, match=r"options of `mesh` are dp, ep, cp, .*; the steps are "
+    ):
+        distir.transform(program("mlp", "forward"), "mesh", "zp=2")
+
+
 @pytest.mark.parametrize(("model", "words", "code", "message", "remedy"), [
     ("mlp", "mesh tp=2 sequence", "DIR623", "no sum in `@main` has a sequence", "leave out `sequence`"),
     ("mlp", "mesh ep=2", "DIR623", "`@main` dispatches no tokens to experts", "leave out `ep`"),
