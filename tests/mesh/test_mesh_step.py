@@ -448,9 +448,7 @@ def test_words_that_say_no_strategy_are_refused(words, message):
 
 
 def test_a_word_that_is_like_none_names_the_options_of_the_step():
-    with pytest.raises(
-        StepError, match=r"options of `mesh` are dp, ep, cp, .*; the steps are "
-    ):
+    with pytest.raises(StepError, match=r"options of `mesh` are dp, ep, cp, .*; the steps are "):
         distir.transform(program("mlp", "forward"), "mesh", "zp=2")
 
 
