@@ -165,10 +165,9 @@ class ValueKinds:
         elif maker.op == "MakeTuple":
             yield from _in(name, maker.args, path)
         elif carries(maker):
-            for arg in moved(maker):
-                yield from _in(name, arg, path)
+            yield from (((name, each), path) for each in names(moved(maker)))
         elif written := _written(maker, value):  # a product that is added to the sum so far
-            yield from _in(name, written, path)
+            yield from (((name, each), path) for each in names(written))
 
 
 _Item = tuple[Place, tuple[int, ...]]

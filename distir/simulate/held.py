@@ -2,7 +2,7 @@
 
 A caching allocator reuses memory in program order: memory that an op on another stream reads or writes must not be
 reused before that op is known to have ended. Each device holds its own part until it waits for the op, as PyTorch does:
-`WorkNCCL` keeps the tensors of a communication in a `TensorShelf` until `wait()` (torch 2.8, ProcessGroupNCCL.cpp).
+`WorkNCCL` keeps the tensors of a communication in a `TensorShelf` until `wait()` (ProcessGroupNCCL.hpp).
 
 - An op on such a stream that makes a value is *pending* on each of its devices until a later op on the compute stream
   of that device waits for it: one that uses a value there which depends on it. That op counts as using all that the
