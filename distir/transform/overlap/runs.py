@@ -2,7 +2,7 @@
 
 Kinds of overlap write several stages' last backward passes line by line, as they line up devices (`side_by_side`). Each
 device's statements stay in their order, so that nothing takes another time, or other memory; but layers follow each
-other, and updates, so that they are counted. Which stages a device computes, facts say.
+other, and updates, so that they are counted. Devices of a stage communicate by other ops than messages.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Checker, Instance
+from distir.analysis.provenance import with_facts
 from distir.analysis.reached import callee
 from distir.ir import Apply, Call, Module, Return, Statement, names, operands, results
 from distir.ir.deep import Deep, finish
@@ -22,7 +23,7 @@ from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 
 Group = tuple[int, ...]
-"""The stages of a device."""
+"""The devices of a stage."""
 
 NOWHERE: Group = (-1,)
 """The group of what is on no device."""
@@ -34,7 +35,8 @@ UPDATES = 2
 def in_runs(module: Module) -> Module:
     """The module whose entry function has statements from the first gradient on in runs of one stage each."""
     entry, domain = entry_of(module), checked(module).domain
-    *body, last = entry.body
+    *stated, last = entry.body
+    *body, _ = entry_of(with_facts(module, entry)).body  # those that follow where the program states none
     on: list[frozenset[int]] = finish(_Devices(domain).of(domain.own[entry.name]))
     stages = _stages(body, on)
     if len({*stages.values()}) < 2 or not isinstance(last, Return):
@@ -52,7 +54,7 @@ def in_runs(module: Module) -> Module:
         return UPDATES if index >= max(starts) and index > max(done) else 1
 
     order = _Queues(body, groups, [*map(rank, range(len(body)))]).order()
-    return module.replacing(replace(entry, body=(*(body[index] for index in order), last)))
+    return module.replacing(replace(entry, body=(*(stated[index] for index in order), last)))
 
 
 @dataclass(slots=True)
@@ -118,21 +120,20 @@ class _Queues:
         return rank, min(own) if rank == UPDATES else rank > 0 and own.isdisjoint(current), index
 
 
-def _stages(body: Sequence[Statement], on: Sequence[frozenset[int]]) -> dict[int, tuple[int, ...]]:
-    """By device: the stages that it computes. What is sent states the sender's. `on`: the statements' devices."""
-    found: defaultdict[int, set[int]] = defaultdict(set)
+def _stages(body: Sequence[Statement], on: Sequence[frozenset[int]]) -> dict[int, Group]:
+    """By device: those of its stage, with which it communicates but by messages. `on`: the statements' devices."""
+    found = {device: frozenset((device,)) for devices in on for device in devices}
     for statement, devices in zip(body, on, strict=False):
-        if isinstance(statement, (Apply, Call)) and statement.facts.stage and not _moves(statement):
-            for device in devices:
-                found[device].add(statement.facts.stage)
-    return {device: tuple(sorted(stages)) for device, stages in found.items()}
+        if isinstance(statement, Apply) and _is_in_a_stage(statement):
+            together = frozenset[int]().union(*(found[device] for device in devices))
+            found |= dict.fromkeys(together, together)
+    return {device: tuple(sorted(together)) for device, together in found.items()}
 
 
-def _moves(statement: Apply | Call) -> bool:
-    if not isinstance(statement, Apply):
-        return False
-    op = OPS[statement.op]
-    return bool(op.view) or op.communication is not None
+def _is_in_a_stage(statement: Apply) -> bool:
+    """Whether it is a collective of a pass, or of gradients of a weight: others are of all stages, as for a norm."""
+    communicates = OPS[statement.op].communication is not None and statement.op != "Send"
+    return communicates and bool(statement.facts.of or statement.facts.phase in ("forward", "backward", "weight"))
 
 
 def _is_backward(statement: Statement) -> bool:
