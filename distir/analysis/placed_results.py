@@ -41,7 +41,9 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
     can be followed.
     """
     entry = module.entry()
-    if not module.mesh or entry is None or entry.name not in own or not isinstance(entry.body[-1], Return):
+    if not module.mesh or entry is None or entry.name not in own:
+        return
+    if not entry.body or not isinstance(entry.body[-1], Return):
         return
     meshes = module.meshes
     for k, param in enumerate(entry.params):

@@ -89,7 +89,7 @@ def test_a_size_and_a_number_are_the_same_program():
         (
             "dp=2 accumulate=2",
             "`@main` is distributed already",
-            "then `cp`, `dp`, `ep` or `tp`",
+            "then `cp`, `dp`, `ep`, `mesh` or `tp`",
         ),
     ],
 )
