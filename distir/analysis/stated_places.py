@@ -93,7 +93,7 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
     if not cuts:
         return None
     blocked = [cut for cut in cuts if cut.blocks]
-    outer = cuts[:-1] if blocked else cuts[:0]
+    outer = cuts[:-1] if blocked and not are_in_one(cuts) else cuts[:0]
     if outer and (blocked != [cuts[-1]] or not _are_of_whole_blocks(size, cuts[-1], outer, sizes)):
         hint = "gather along one of them first"
         return Complaint(f"dimension {dim} is split in blocks along `{blocked[0].axis}`, and along another axis", hint)
@@ -112,6 +112,11 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
             message = f"{what} does not split over {devices} devices ({over})"
             return Complaint(message, _dividing(each, devices), uneven=Uneven(each, devices, over), cause=over)
     return None
+
+
+def are_in_one(cuts: Sequence[SplitAlong]) -> bool:
+    """Whether all are in the same blocks, each of which is split along all of the axes."""
+    return len({cut.blocks for cut in cuts}) == 1
 
 
 def _are_of_whole_blocks(

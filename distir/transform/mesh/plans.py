@@ -15,6 +15,8 @@
   give each device some heads of all places (Jacobs et al., *DeepSpeed-Ulysses*, 2023).
 - ZeRO (Rajbhandari et al., 2020) over all axes along which a weight would be whole, but `tp`: optimizer state is split,
   and with stage 3 weights, too. So an update takes a part of the gradient, and gives a part of the weight.
+- `shard`, hybrid sharding (Zhao et al., *PyTorch FSDP*, 2023): the innermost of two axes of replicas. State is split over
+  it, and not over `dp`, so that what is gathered stays within a group of neighbours.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ from distir.transform.sharding.ownership import Holders, by_owner, owned_weights
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import tell
 
-DATA, EXPERTS, CONTEXT, TENSOR = "dp", "ep", "cp", "tp"
-AXES = (DATA, EXPERTS, CONTEXT, TENSOR)
+DATA, SHARD, EXPERTS, CONTEXT, TENSOR = "dp", "shard", "ep", "cp", "tp"
+AXES = (DATA, SHARD, EXPERTS, CONTEXT, TENSOR)
 """The axes that a strategy may name, outermost first."""
 
-REPLICAS = (DATA, EXPERTS, CONTEXT)
+REPLICAS = (DATA, SHARD, EXPERTS, CONTEXT)
 """Those along which devices have parts of the inputs, and the same weights but for experts."""
 
 
@@ -83,7 +85,7 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
 
 def _split_batch(every: dict[str, list[State]], analysis: Analysis, entry: Function, sizes: Mapping[str, int]) -> None:
     """Split the inputs along their batch, over replicas and over the devices that have each other's experts."""
-    axes = [axis for axis in (DATA, EXPERTS) if axis in sizes]
+    axes = [axis for axis in (DATA, SHARD, EXPERTS) if axis in sizes]
     if axes:
         every |= dict.fromkeys(axes, batch_states(analysis, entry, math.prod(sizes[axis] for axis in axes)))
 
@@ -137,8 +139,8 @@ def _cut_again(param: Param, placed: Mapping[str, State], sizes: Mapping[str, in
 
 
 def _replicas(placed: Mapping[str, State], sizes: Mapping[str, int]) -> tuple[list[str], int]:
-    """The axes along which devices have the same of a parameter, and the number of these devices."""
-    over = [axis for axis in REPLICAS if placed.get(axis) is WHOLE]
+    """The axes along which devices store parts of what they have alike, and the number of these devices."""
+    over = [axis for axis in REPLICAS if placed.get(axis) is WHOLE and not (axis == DATA and SHARD in sizes)]
     return over, math.prod(sizes[axis] for axis in over)
 
 

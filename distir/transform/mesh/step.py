@@ -22,6 +22,7 @@ from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_O
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.context import CONTEXTS, marked_for_context, tell_of_experts
 from distir.transform.sharding.ownership import with_owners
+from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.spread import no_sequence
 from distir.transform.steps import Count, StepError, step
 
@@ -50,6 +51,7 @@ def mesh(
     cp: Count = 1,
     tp: Count = 1,
     zero: int = 0,
+    shard: int = 0,
     sequence: bool = False,
     cp_kind: str = CONTEXTS[0],
     skew: float = 0.0,
@@ -79,6 +81,10 @@ def mesh(
     gradients are reduced as soon as they are computed, of each microbatch where `accumulate` adds them up; with 3 also
     weights, which are gathered before their use in the forward pass, and again in the backward pass.
 
+    With `shard=N` it partitions within groups of N neighbours along `dp`, and each group holds all: hybrid sharding
+    (HSDP). The mesh then has two axes, `dp` over the groups and `shard` within each. Gradients are scattered within the
+    groups first, and their parts are summed over the groups.
+
     Of a pipeline (`pp=2 microbatches=8 mesh dp=2 tp=2`) each stage becomes a mesh, with its passes written once. Each
     microbatch is split over the replicas; gradients are reduced when those of all microbatches are added up.
 
@@ -86,10 +92,13 @@ def mesh(
     """
     if str(zero) not in STAGES:
         raise StepError(f"`zero` expected a stage from 0 to 3, found {zero}")
-    sizes = {axis: size for axis, size in zip(AXES, (dp, ep, cp, tp), strict=True) if size > 1}
+    groups, inner = _in_groups(dp, shard)
+    sizes = {axis: size for axis, size in zip(AXES, (groups, inner, ep, cp, tp), strict=True) if size > 1}
     replicas = tuple(axis for axis in REPLICAS if axis in sizes)
     if not sizes:
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
+    if shard and not zero:
+        raise StepError("`shard` is the size of groups in which `zero` partitions: give it, as in `mesh dp=8 zero=3 shard=4`")
     for option, given, axes in (
         ("zero", zero, replicas),
         ("sequence", sequence, [TENSOR]),
@@ -122,6 +131,14 @@ def mesh(
         if sequence and not partition.spread_sums:
             raise ProgramError([no_sequence(entry, tp)])
         return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, partition.returned)
+
+
+def _in_groups(replicas: int, size: int) -> tuple[int, int]:
+    """The number of groups of replicas, and their size; without a size, or with one group, replicas by themselves."""
+    if size < 0 or (size and replicas % size):
+        message = f"`shard` expected the size of groups that {replicas} replicas divide into, found {size}"
+        raise StepError(f"{message}; {divisors(replicas)} would do")
+    return (replicas // size, size) if 1 < size < replicas else (replicas, 1)
 
 
 def _with_donations(entry: Function, replaced: Mapping[int, int]) -> Function:
