@@ -19,6 +19,8 @@ from distir.transform.mesh.pipelined import with_ends
 from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, REPLICAS, TENSOR, plan
 from distir.transform.mesh.wanted import gradients
 from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_ON_HOSTS
+from distir.transform.orphans import without_orphans
+from distir.transform.quantise_at_use import quantised_at_use
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.context import CONTEXTS, marked_for_context, tell_of_experts
 from distir.transform.sharding.ownership import with_owners
@@ -110,6 +112,7 @@ def mesh(
     with paused_collection():
         module = without_idle_ends(module)
         module = with_counted_losses(module) if replicas else module
+        module = _with_copies_where_used(module) if zero == 3 else module
         if cp > 1:
             tell_of_experts(module, cp)
             module = marked_for_context(module, cp_kind)
@@ -139,6 +142,13 @@ def _in_groups(replicas: int, size: int) -> tuple[int, int]:
         message = f"`shard` expected the size of groups that {replicas} replicas divide into, found {size}"
         raise StepError(f"{message}; {divisors(replicas)} would do")
     return (replicas // size, size) if 1 < size < replicas else (replicas, 1)
+
+
+def _with_copies_where_used(module: Module) -> Module:
+    """The program in which each use quantises the weights that it gathers, so that no copy is kept in between."""
+    entry = entry_of(module)
+    weights = {p.name for p in entry.params if "param" in p.roles}
+    return without_orphans(module, *quantised_at_use(module, entry, weights))
 
 
 def _with_donations(entry: Function, replaced: Mapping[int, int]) -> Function:
