@@ -168,7 +168,7 @@ class _Body:
                     statement = replace(statement, function=self.owner.taking(statement.function, tuples).name)
             case _:
                 if packed:
-                    message = f"this statement needs `%{packed[0]}` whole, of which copies of weights are made where used"
+                    message = f"this statement needs `%{packed[0]}` whole, and copies of weights are made where used"
                     raise ProgramError([Diagnostic(codes.NOT_PARTITIONABLE, Site(self.function.name, index), message)])
         return self._with_copies(index, statement, [name for name in used if name not in packed])
 

@@ -15,8 +15,8 @@
   give each device some heads of all places (Jacobs et al., *DeepSpeed-Ulysses*, 2023).
 - ZeRO (Rajbhandari et al., 2020) over all axes along which a weight would be whole, but `tp`: optimizer state is split,
   and with stage 3 weights, too. So an update takes a part of the gradient, and gives a part of the weight.
-- `shard`, hybrid sharding (Zhao et al., *PyTorch FSDP*, 2023): the innermost of two axes of replicas. State is split over
-  it, and not over `dp`, so that what is gathered stays within a group of neighbours.
+- `shard`, hybrid sharding (Zhao et al., *PyTorch FSDP*, 2023): the innermost of two axes of replicas. State is split
+  over it, and not over `dp`, so that what is gathered stays within a group of neighbours.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class ParameterPlan:
 
     types: tuple[Type, ...]
     loose: tuple[frozenset[str], ...]
+    updated: tuple[Type, ...]
+    """The types in which parameters are updated: with stage 2 gradients are in parts, as weights with stage 3."""
 
 
 def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int) -> ParameterPlan:
@@ -74,13 +76,29 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
     copies = sources(analysis.module, entry)
     every = {axis: _alike(copies, states) for axis, states in every.items()}
     placed = [{axis: states[k] for axis, states in every.items()} for k in range(len(entry.params))]
+    stored = _all_stored(analysis, entry, placed, sizes, zero)
+    updated = _all_stored(analysis, entry, placed, sizes, 3) if zero == 2 else stored
+    _tell_of_whole(entry, stored, zero)
+    loose = tuple(frozenset(parts if "param" in p.roles else ()) for p, parts in zip(entry.params, stored, strict=True))
+    return ParameterPlan(_types(entry, placed, stored), loose, _types(entry, placed, updated))
+
+
+def _types(
+    entry: Function, placed: Sequence[Mapping[str, State]], stored: Sequence[Mapping[str, State]]
+) -> tuple[Type, ...]:
+    """The types of parameters that are placed so, and stored so by replicas."""
+    rows = zip(entry.params, placed, stored, strict=True)
+    return tuple(_placed(p.type, {a: own.get(a, WHOLE) for a in ORDER} | parts) for p, own, parts in rows)
+
+
+def _all_stored(
+    analysis: Analysis, entry: Function, placed: Sequence[Mapping[str, State]], sizes: Mapping[str, int], zero: int
+) -> list[dict[str, State]]:
+    """How replicas store each parameter in parts."""
     stored = [_stored(p, states, sizes, zero) for p, states in zip(entry.params, placed, strict=True)]
     if zero:
         _store_as_updated(analysis, entry, placed, stored, sizes)
-    _tell_of_whole(entry, stored, zero)
-    rows = [*zip(entry.params, placed, stored, strict=True)]
-    types = tuple(_placed(p.type, {a: own.get(a, WHOLE) for a in ORDER} | parts) for p, own, parts in rows)
-    return ParameterPlan(types, tuple(frozenset(parts if "param" in p.roles else ()) for p, _, parts in rows))
+    return stored
 
 
 def _split_batch(every: dict[str, list[State]], analysis: Analysis, entry: Function, sizes: Mapping[str, int]) -> None:

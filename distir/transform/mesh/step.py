@@ -101,7 +101,7 @@ def mesh(
     if not sizes:
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
     if shard and not zero:
-        raise StepError("`shard` is the size of groups in which `zero` partitions: give it, as in `mesh dp=8 zero=3 shard=4`")
+        raise StepError("`shard` is the size of groups in which `zero` partitions: give it, as in `zero=3 shard=4`")
     for option, given, axes in (
         ("zero", zero, replicas),
         ("sequence", sequence, [TENSOR]),
@@ -120,7 +120,7 @@ def mesh(
         module = with_owners(module, ep, skew) if ep > 1 else module
         analysis, entry = checked(module), entry_of(module)
         placed = plan(analysis, entry, sizes, zero)
-        params = {p.name: t for p, t in zip(entry.params, placed.types, strict=True)}
+        updated = {p.name: t for p, t in zip(entry.params, placed.updated, strict=True)}
         results: dict[str, Places] = {}
         replaced = ParameterUpdates(module).replaced(entry)
         for param, k in replaced.items():
@@ -128,7 +128,7 @@ def mesh(
             if isinstance(new, str) and isinstance(stated, TensorType):
                 results[new] = stated.places
         is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
-        wanted = gradients(entry, analysis, params, per_microbatch=zero > 1 and not is_staged)
+        wanted = gradients(entry, analysis, updated, per_microbatch=zero > 1 and not is_staged)
         spread = SequenceSpread(TENSOR, tokens(analysis, entry)) if sequence else None
         partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread)
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from distir.analysis.stated_places import complaint
@@ -32,6 +32,14 @@ class PendingSums:
         left = tuple(p for p in now if p.axis in kept or p not in pending)
         spread = self.spread.tokens(arg)
         return left if spread is None or spread.axis in kept else places((*left, spread))
+
+    def ended_of_microbatch(self, name: str, replicas: Collection[str]) -> None:
+        """End the sums of a gradient that is added to those of other microbatches.
+
+        Along axes of replicas that do not split it then, the sum of all is taken once, at the end.
+        """
+        split = {place.axis for place in self.gradients[name].wanted}
+        self.ended(name, [place.axis for place in self.values.pending(name) if place.axis in {*replicas} - split])
 
     def ended(self, arg: Arg, kept: Sequence[str] = ()) -> Arg:
         """A value without pending sums but along axes that are `kept`; a gradient is split as its update wants it."""
