@@ -10,7 +10,7 @@ from functools import lru_cache
 from distir.diagnostics import Code, Diagnostic
 from distir.diagnostics.codes import placements as codes
 from distir.diagnostics.spelling import nearest
-from distir.ir import Dim, Mesh, Meshes, Part, PendingAlong, SplitAlong, TensorType, TupleType, Type, dims
+from distir.ir import Dim, Mesh, Meshes, OwnedAlong, Part, PendingAlong, SplitAlong, TensorType, TupleType, Type, dims
 from distir.ir.places import Repeated, Shared, Size, count, cuts_of, show_mesh
 from distir.ops import Reject
 
@@ -68,6 +68,12 @@ def complaint(type: Type, meshes: Meshes) -> Complaint | None:
     for place in type.places:
         if place.axis not in sizes:
             return unknown_axis(place.axis, mesh)
+    for place in type.places:
+        size = sizes[place.axis]
+        if isinstance(place, OwnedAlong) and not 0 < place.number <= (size if isinstance(size, int) else place.number):
+            return Complaint(
+                f"`{place}` is no device of the axis, which has {size}", f"devices of `{place.axis}` count from 1"
+            )
     pending = {place.how for place in type.places if isinstance(place, PendingAlong)}
     if len(pending) > 1:
         return Complaint("a value is not a pending sum and a pending maximum at once", "end one of them first")

@@ -1,4 +1,4 @@
-"""Placements over the devices of one mesh axis (`State`): whole, split along a dimension, partial sum or maximum."""
+"""Placements over the devices of one mesh axis (`State`): whole, split, on one alone, partial sum or maximum."""
 
 from __future__ import annotations
 
@@ -66,23 +66,30 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class Owned:
+    """Whole on one device, which has this number along the axis, from 1; the others do not have it."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Nested:
     """Different placements along the factors of a mesh axis, outermost first: each a state, and a number of devices.
 
     So are experts, of which each shard has the same part as some others, or a part of the matrices of some.
     """
 
-    parts: tuple[tuple[Unsplit | Split, int], ...]
+    parts: tuple[tuple[Unsplit | Split | Owned, int], ...]
     order: tuple[int, ...] = ()
     """The factors in the order in which they cut a dimension, the outermost first, where it is another."""
 
     @property
-    def cuts(self) -> tuple[tuple[int, Unsplit | Split, int], ...]:
+    def cuts(self) -> tuple[tuple[int, Unsplit | Split | Owned, int], ...]:
         """For each factor, in the order in which they cut: its number, the state along it, and its size."""
         return tuple((k, *self.parts[k]) for k in self.order or range(len(self.parts)))
 
 
-State = Union[Unsplit, Split, Nested, "tuple[State, ...]"]
+State = Union[Unsplit, Split, Owned, Nested, "tuple[State, ...]"]
 WHOLE, PARTIAL, GREATEST = Unsplit.WHOLE, Unsplit.PARTIAL, Unsplit.GREATEST
 
 
@@ -91,7 +98,7 @@ def nested(states: Sequence[State], factors: Sequence[int]) -> State:
     if all(state == states[0] for state in states):
         return states[0]
     assert not any(isinstance(state, (tuple, Nested)) for state in states)
-    return Nested(tuple(zip(cast("Sequence[Unsplit | Split]", states), factors, strict=True)))
+    return Nested(tuple(zip(cast("Sequence[Unsplit | Split | Owned]", states), factors, strict=True)))
 
 
 def state_along(state: State, factor: int) -> State:
