@@ -101,6 +101,18 @@ def nested(states: Sequence[State], factors: Sequence[int]) -> State:
     return Nested(tuple(zip(cast("Sequence[Unsplit | Split | Owned]", states), factors, strict=True)))
 
 
+def parts_of(state: State) -> tuple[tuple[State, int], ...]:
+    """The states along the factors of a mesh axis, with their sizes; none where it is the same along all."""
+    return state.parts if isinstance(state, Nested) else ()
+
+
+def is_owned(state: State) -> bool:
+    """Whether only some devices have it, or an item of it."""
+    if isinstance(state, tuple):
+        return any(map(is_owned, state))
+    return any(isinstance(part, Owned) for part, _ in parts_of(state))
+
+
 def state_along(state: State, factor: int) -> State:
     """The state along one factor of the mesh axis."""
     return state.parts[factor][0] if isinstance(state, Nested) else state

@@ -46,7 +46,7 @@ from distir.ops import Value, type_of
 from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
 from distir.ops.tuples import TUPLING
-from distir.placement.along import Nested, Split, State, Unsplit, is_host, is_whole, nested, state_along
+from distir.placement.along import Nested, Owned, Split, State, Unsplit, is_host, is_whole, nested, state_along
 from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
@@ -129,7 +129,8 @@ def placement(type: Type, meshes: Meshes) -> State:
     names = [axis for axis, _ in axes]
     cut = [names.index(place.axis) for place in placed if isinstance(place, SplitAlong) and place.axis in names]
     order = (*cut, *(k for k in range(len(axes)) if k not in cut))
-    if all(cut.index(a) < cut.index(b) for a in cut for b in cut if a < b and states[a] == states[b]):
+    owned = any(isinstance(state, Owned) for state in states)
+    if not owned and all(cut.index(a) < cut.index(b) for a in cut for b in cut if a < b and states[a] == states[b]):
         return nested(states, sizes) if axes else state_of(None)
     return Nested(tuple(zip(states, sizes, strict=True)), order)
 
@@ -157,7 +158,7 @@ def _listed(state: State, type: Type, entry: Function) -> State:
     return _with_blocks(state, type, entry)
 
 
-def _with_blocks(state: Unsplit | Split, type: Type, entry: Function) -> Unsplit | Split:
+def _with_blocks(state: Unsplit | Split | Owned, type: Type, entry: Function) -> Unsplit | Split | Owned:
     if not isinstance(state, Split) or not state.is_repeated or not isinstance(type, TensorType):
         return state
     ((block,), dim) = state.blocks, (type.shape or ())[state.axis]
@@ -214,9 +215,14 @@ class _Program(Partition):
         return body
 
     def _expansion(self, body: ShardedBody, single: set[str]) -> Expansion:
+
+        def held(name: str) -> Sequence[int]:
+            return self.mesh.of(type_of(body.value(name))).having(body.state(name))
+
+        held_by = held if body.owns else None
         if not self.is_staged:
-            return super()._expansion(body, single)
-        return StagedExpansion(self.mesh, single, body.names.taken, lambda name: type_of(body.value(name)))
+            return Expansion(self.mesh, single, body.names.taken, held_by)
+        return StagedExpansion(self.mesh, single, body.names.taken, lambda name: type_of(body.value(name)), held_by)
 
     def _write(self, body: ShardedBody, expansion: Expansion) -> None:
         if not isinstance(expansion, StagedExpansion) or not isinstance(body, _Body):
@@ -379,6 +385,10 @@ class _Body(ShardedBody):
         match now, then:
             case Unsplit.PARTIAL, Unsplit.WHOLE:
                 made = self._collective(name, "MPIAllreduce", arg, w, then)
+            case Unsplit.PARTIAL, Owned():
+                made = self._collective(name, "MPIReduce", arg, w, then, root=_device_of(w))
+            case Owned(), _:
+                made = self._collective(name, "MPIBroadcast", arg, w, then, root=_device_of(w))
             case Unsplit.GREATEST, Unsplit.WHOLE:
                 made = self._greatest(arg, name, w)
             case Unsplit.PARTIAL, Split(dim):
@@ -393,6 +403,12 @@ class _Body(ShardedBody):
                 made = share_of(self, arg)
         self.items[-1] = _named(self.items[-1], str(made), name)
         self.names.give_back(str(made))
+
+
+def _device_of(w: Value) -> int:
+    """The device of the program on which a value is."""
+    device = next((leaf.device for leaf in types.leaves(type_of(w)) if leaf.device not in (None, HOST)), None)
+    return 1 if device is None else device
 
 
 def _named(item: Item, made: str, name: str) -> Item:
