@@ -67,9 +67,13 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """Whole on one device, which has this number along the axis, from 1; the others do not have it."""
+    """Whole on one device, which has this number along the axis, from 1; the others do not have it.
+
+    `loose`: only to be stored so. An op that is not of it alone yields: it needs the value on every device.
+    """
 
     number: int
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +164,10 @@ def of_item(found: State, k: int) -> State:
 
 
 def loosened(found: State) -> State:
-    """The placement with each split loose."""
+    """The placement with each split, or owner, loose."""
     if isinstance(found, tuple):
         return tuple(map(loosened, found))
-    return replace(found, loose=True) if isinstance(found, Split) else found
+    return replace(found, loose=True) if isinstance(found, (Split, Owned)) else found
 
 
 def any_split(found: State, holds: Callable[[Split], bool]) -> bool:

@@ -46,7 +46,18 @@ from distir.ops import Value, type_of
 from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
 from distir.ops.tuples import TUPLING
-from distir.placement.along import Nested, Owned, Split, State, Unsplit, is_host, is_whole, nested, state_along
+from distir.placement.along import (
+    Nested,
+    Owned,
+    Split,
+    State,
+    Unsplit,
+    is_host,
+    is_owned,
+    is_whole,
+    nested,
+    state_along,
+)
 from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
@@ -57,7 +68,7 @@ from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.factors import Decisions, written_along
-from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, with_facts
+from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, made_by, with_facts
 from distir.transform.sharding.mesh import Mesh, mesh_of
 from distir.transform.sharding.partition import NONE, Partition
 from distir.transform.sharding.reshard import NotAlong
@@ -217,6 +228,8 @@ class _Program(Partition):
     def _expansion(self, body: ShardedBody, single: set[str]) -> Expansion:
 
         def held(name: str) -> Sequence[int]:
+            if isinstance(body, _Body) and name in body.within:
+                return body.within[name]
             return self.mesh.of(type_of(body.value(name))).having(body.state(name))
 
         held_by = held if body.owns else None
@@ -249,6 +262,8 @@ class _Body(ShardedBody):
         self.said = written.domain.instance(self.function.name, args)
         self.stages: list[Mesh] = []
         """By item: the devices of its stage."""
+        self.within: dict[str, Sequence[int]] = {}
+        """By name that only the owners of operands compute, on the way to a result: their ranks."""
 
     def given_to(self, statement: Call, vs: tuple[Value, ...]) -> Deep[tuple[Arg, ...]]:
         """The arguments of a call, as they are."""
@@ -270,7 +285,17 @@ class _Body(ShardedBody):
             yield from self._call(statement)
         else:
             self._apply_on_mesh(index, statement)
+            self._of_owners(statement, mesh)
         self.stages += [mesh] * (len(self.items) - len(self.stages))
+
+    def _of_owners(self, statement: Apply, mesh: Mesh) -> None:
+        """Say which devices have what the items of an op define besides its results."""
+        having = [mesh.having(self.state(arg)) for arg in statement.args if is_owned(self.state(arg))]
+        if not having or statement.op in COLLECTIVES or statement.op in TUPLING:
+            return
+        ranks = [rank for rank in having[0] if all(rank in own for own in having)]
+        made = (name for item in self.items[self.starts[-1] :] for name in made_by(item))
+        self.within |= {name: ranks for name in made if name not in statement.results}
 
     def _begin(self, index: int) -> Mesh:
         """Take the mesh of the stage that executes a statement."""

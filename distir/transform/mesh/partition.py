@@ -26,8 +26,8 @@ from distir.ir import (
     Facts,
     Function,
     Module,
+    OwnedAlong,
     Part,
-    PendingAlong,
     Places,
     Return,
     Site,
@@ -42,11 +42,11 @@ from distir.ir import Mesh as Axes
 from distir.ir.builder import namer
 from distir.ir.dataflow import maker, uses
 from distir.ir.deep import Deep, finish
-from distir.ir.places import Repeated
+from distir.ir.places import Place, Repeated
 from distir.ir.rewrite import facts_of, mapped, with_names
 from distir.ops import Reject, Value, type_of
 from distir.ops.tuples import TUPLING
-from distir.placement.along import State, any_split, is_host
+from distir.placement.along import Owned, Split, State, any_split, is_host
 from distir.placement.rule import Typing
 from distir.transform.mesh.collectives import Collectives, order_of_cuts
 from distir.transform.mesh.moves import NoWay
@@ -383,13 +383,17 @@ def _depends_on_sizes(typing: Typing) -> bool:
     return typing.parted or typing.located or (typing.layout is not None and typing.letter in typing.layout.grains)
 
 
-def _may_be_returned(place: SplitAlong | PendingAlong) -> bool:
+def _may_be_returned(place: Place) -> bool:
     """Whether nothing is pending, and blocks are in a finite list."""
-    return isinstance(place, SplitAlong) and not any(isinstance(block, Repeated) for block in place.blocks)
+    if isinstance(place, SplitAlong):
+        return not any(isinstance(block, Repeated) for block in place.blocks)
+    return isinstance(place, OwnedAlong)
 
 
 def _is_loose(found: State) -> bool:
-    return any_split(found, lambda split: split.loose)
+    if isinstance(found, tuple):
+        return any(map(_is_loose, found))
+    return isinstance(found, (Split, Owned)) and found.loose
 
 
 def _has_blocks(found: State) -> bool:

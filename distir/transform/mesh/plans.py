@@ -30,6 +30,7 @@ from distir.analysis.placement_states import place_of
 from distir.ir import Apply, Function, Module, Param, TensorType, TupleType, Type, ops_in
 from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
+from distir.transform.mesh.owners import PARTITIONS, owners
 from distir.transform.mesh.wanted import is_update, layout_of
 from distir.transform.sharding.context import sequence_states, sequences
 from distir.transform.sharding.data import batch_states
@@ -61,7 +62,9 @@ class ParameterPlan:
     """The types in which parameters are updated: with stage 2 gradients are in parts, as weights with stage 3."""
 
 
-def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int) -> ParameterPlan:
+def plan(
+    analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int, partition: str = PARTITIONS[0]
+) -> ParameterPlan:
     """The placement of the entry function's parameters. Raises ProgramError where a size does not divide."""
     settled = Flow(analysis.domain).entry(entry) if {EXPERTS, TENSOR} & {*sizes} else None
     every: dict[str, list[State]] = {axis: [WHOLE for _ in entry.params] for axis in sizes}
@@ -76,8 +79,10 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
     copies = sources(analysis.module, entry)
     every = {axis: _alike(copies, states) for axis, states in every.items()}
     placed = [{axis: states[k] for axis, states in every.items()} for k in range(len(entry.params))]
-    stored = _all_stored(analysis, entry, placed, sizes, zero)
-    updated = _all_stored(analysis, entry, placed, sizes, 3) if zero == 2 else stored
+    over = [{axis: sizes[axis] for axis in _replicas(states, sizes)[0]} for states in placed]
+    owned = owners(entry, copies, over) if zero else []
+    stored = _all_stored(analysis, entry, placed, sizes, zero, partition, owned)
+    updated = _all_stored(analysis, entry, placed, sizes, 3, partition, owned) if zero == 2 else stored
     _tell_of_whole(entry, stored, zero)
     loose = tuple(frozenset(parts if "param" in p.roles else ()) for p, parts in zip(entry.params, stored, strict=True))
     return ParameterPlan(_types(entry, placed, stored), loose, _types(entry, placed, updated))
@@ -92,12 +97,22 @@ def _types(
 
 
 def _all_stored(
-    analysis: Analysis, entry: Function, placed: Sequence[Mapping[str, State]], sizes: Mapping[str, int], zero: int
+    analysis: Analysis,
+    entry: Function,
+    placed: Sequence[Mapping[str, State]],
+    sizes: Mapping[str, int],
+    zero: int,
+    partition: str,
+    owned: Sequence[dict[str, State]],
 ) -> list[dict[str, State]]:
-    """How replicas store each parameter in parts."""
+    """How replicas store each parameter: in parts, or whole on its owner, as matrices of which no dimension divides."""
     stored = [_stored(p, states, sizes, zero) for p, states in zip(entry.params, placed, strict=True)]
     if zero:
         _store_as_updated(analysis, entry, placed, stored, sizes)
+    for number, param in enumerate(entry.params if zero else ()):
+        is_left = not stored[number] and isinstance(param.type, TensorType) and len(param.type.shape or ()) > 1
+        if _is_partitioned(param, zero) and (partition == "owner" or is_left):
+            stored[number] = owned[number]
     return stored
 
 

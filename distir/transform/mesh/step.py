@@ -14,6 +14,7 @@ from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of, without_idle_ends
+from distir.transform.mesh.owners import PARTITIONS
 from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.pipelined import with_ends
 from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, REPLICAS, TENSOR, plan
@@ -44,7 +45,7 @@ NEEDED = {
     after=("cse", "pp", "accumulate"),
     before=(SHARDED, STATE_ON_HOSTS, IN_KERNELS),
     makes=(*SHARDS, ON_MESH),
-    choices={"zero": STAGES, "cp_kind": CONTEXTS},
+    choices={"zero": STAGES, "partition": PARTITIONS, "cp_kind": CONTEXTS},
 )
 def mesh(
     module: Module,
@@ -54,6 +55,7 @@ def mesh(
     cp: Count = 1,
     tp: Count = 1,
     zero: int = 0,
+    partition: str = PARTITIONS[0],
     shard: int = 0,
     sequence: bool = False,
     cp_kind: str = CONTEXTS[0],
@@ -84,6 +86,10 @@ def mesh(
     gradients are reduced as soon as they are computed, of each microbatch where `accumulate` adds them up; with 3 also
     weights, which are gathered before their use in the forward pass, and again in the backward pass.
 
+    With `partition=owner` each parameter and its state are whole on one device, with balanced loads, instead of in
+    parts: gradients are reduced to it, it updates the weight alone, and the others are sent it. By default so are
+    matrices alone of which no dimension divides; vectors that do not divide are on every device.
+
     With `shard=N` it partitions within groups of N neighbours along `dp`, and each group holds all: hybrid sharding
     (HSDP). The mesh then has two axes, `dp` over the groups and `shard` within each. Gradients are scattered within the
     groups first, and their parts are summed over the groups.
@@ -102,6 +108,8 @@ def mesh(
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
     if shard and not zero:
         raise StepError("`shard` is the size of groups in which `zero` partitions: give it, as in `zero=3 shard=4`")
+    if partition != PARTITIONS[0] and not zero:
+        raise StepError("`partition` is how `zero` partitions: give it, as in `zero=1 partition=owner`")
     for option, given, axes in (
         ("zero", zero, replicas),
         ("sequence", sequence, [TENSOR]),
@@ -119,7 +127,7 @@ def mesh(
             module = marked_for_context(module, cp_kind)
         module = with_owners(module, ep, skew) if ep > 1 else module
         analysis, entry = checked(module), entry_of(module)
-        placed = plan(analysis, entry, sizes, zero)
+        placed = plan(analysis, entry, sizes, zero, partition)
         updated = {p.name: t for p, t in zip(entry.params, placed.updated, strict=True)}
         results: dict[str, Places] = {}
         replaced = ParameterUpdates(module).replaced(entry)

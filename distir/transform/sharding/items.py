@@ -125,6 +125,13 @@ def with_facts(item: Item, facts: Facts) -> Item:
     return replace(item, facts=item.facts.filled(facts))
 
 
+def made_by(item: Item) -> tuple[str, ...]:
+    """The names that an item defines."""
+    if isinstance(item, Each):
+        return item.statement.results
+    return item.results if isinstance(item, Joint) else (item.result,)
+
+
 def is_call(item: Item) -> bool:
     """Whether the item calls a function."""
     return isinstance(item, Joint) or (isinstance(item, Each) and isinstance(item.statement, Call))
