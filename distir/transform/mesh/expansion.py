@@ -19,6 +19,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import devices
 from distir.diagnostics.codes import placements as codes
 from distir.ir import (
+    DISCARD,
     HOST,
     UNKNOWN,
     Apply,
@@ -68,7 +69,7 @@ from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.factors import Decisions, written_along
-from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, made_by, with_facts
+from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, made_by, taken_by, with_facts
 from distir.transform.sharding.mesh import Mesh, mesh_of
 from distir.transform.sharding.partition import NONE, Partition
 from distir.transform.sharding.reshard import NotAlong
@@ -289,13 +290,16 @@ class _Body(ShardedBody):
         self.stages += [mesh] * (len(self.items) - len(self.stages))
 
     def _of_owners(self, statement: Apply, mesh: Mesh) -> None:
-        """Say which devices have what the items of an op define besides its results."""
-        having = [mesh.having(self.state(arg)) for arg in statement.args if is_owned(self.state(arg))]
-        if not having or statement.op in COLLECTIVES or statement.op in TUPLING:
+        """Say which devices have what the items of an op define besides its results: those that have what it is of."""
+        if statement.op in COLLECTIVES or statement.op in TUPLING or not self.owns:
             return
-        ranks = [rank for rank in having[0] if all(rank in own for own in having)]
-        made = (name for item in self.items[self.starts[-1] :] for name in made_by(item))
-        self.within |= {name: ranks for name in made if name not in statement.results}
+        for item in self.items[self.starts[-1] :]:
+            of = [
+                self.within.get(arg, mesh.having(self.state(arg))) for arg in taken_by(item) if arg not in self.single
+            ]
+            if any(len(own) < mesh.ranks for own in of):
+                ranks = [rank for rank in of[0] if all(rank in own for own in of)]
+                self.within |= {name: ranks for name in made_by(item) if name not in statement.results}
 
     def _begin(self, index: int) -> Mesh:
         """Take the mesh of the stage that executes a statement."""
@@ -317,6 +321,9 @@ class _Body(ShardedBody):
             self._sent_to_another_mesh(written, ws[0], given[0])
         elif written.op in COLLECTIVES:
             self._collective_of_mesh(written, ws[0], given[0])
+        elif written.op == "UnpackTuple" and is_owned(self.state(statement.args[0])):
+            names = (self.fresh("unused") if name == DISCARD else name for name in statement.results)
+            self.write(replace(statement, results=tuple(names)), ws, self._items(statement))
         elif written.op in TUPLING or all(is_whole(self.state(arg)) for arg in statement.args):
             self.write(statement, ws, given)
         elif all(map(is_host, ws)):
@@ -327,6 +334,12 @@ class _Body(ShardedBody):
             self._on_parts(index, statement, vs, ws)
             for name, w, state in zip(statement.results, ws, given, strict=True):
                 self.define(name, w, state)
+
+    def _items(self, unpacked: Apply) -> tuple[State, ...]:
+        """The states of the items of a tuple of which devices have some."""
+        found = self.state(unpacked.args[0])
+        assert isinstance(found, tuple)
+        return found
 
     def _is_to_another_mesh(self, statement: Apply) -> bool:
         """Whether a send is to a stage of another mesh."""

@@ -132,6 +132,19 @@ def made_by(item: Item) -> tuple[str, ...]:
     return item.results if isinstance(item, Joint) else (item.result,)
 
 
+def taken_by(item: Item) -> tuple[str, ...]:
+    """The names that an item uses."""
+    match item:
+        case Each(statement):
+            return tuple(_flat(statement.args))
+        case Joint(_, _, args):
+            return tuple(_flat(args))
+        case Ranked():
+            return ()
+        case _:
+            return tuple(_flat((item.arg,)))
+
+
 def is_call(item: Item) -> bool:
     """Whether the item calls a function."""
     return isinstance(item, Joint) or (isinstance(item, Each) and isinstance(item.statement, Call))
