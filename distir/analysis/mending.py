@@ -10,7 +10,7 @@ from distir.ir import Apply, Attributes, Constant, Part, TensorType, Type
 from distir.ir.places import cuts_of, show_axes
 from distir.ops import Reject, Value, type_of
 from distir.ops.mesh import stated_blocks
-from distir.placement.along import GREATEST, PARTIAL, Split, State
+from distir.placement.along import GREATEST, PARTIAL, Owned, Split, State
 from distir.placement.nearest import Nearest, Reshard, means_of
 from distir.placement.typings import item_along
 from distir.syntax import print_literal
@@ -48,6 +48,8 @@ def described(state: State) -> str:
     """A placement along an axis, as a message says it."""
     if isinstance(state, Split):
         return f"split in dimension {state.axis}" + (" by blocks" if state.blocks else "")
+    if isinstance(state, Owned):
+        return f"on device {state.number} alone"
     return "a pending sum" if state is PARTIAL else "a pending maximum" if state is GREATEST else "whole"
 
 
@@ -80,6 +82,8 @@ def inserted(statement: Apply, change: Reshard, axes: Sequence[str]) -> Apply | 
     elif change.means == "AllToAll":
         assert isinstance(change.now, Split)
         attrs |= {"split": change.axis or 0, "join": change.now.axis}
+    elif isinstance(change.needed, Owned):
+        attrs["to"] = named_numbers([change.needed.number] * len(axes))
     elif change.axis is not None:
         attrs["dim"] = change.axis
         attrs |= stated_blocks(change.needed.blocks) if isinstance(change.needed, Split) else {}
@@ -94,6 +98,11 @@ def ending(axes: Sequence[str], how: str) -> Apply:
 def named(axes: Sequence[str]) -> str | tuple[str, ...]:
     """Axes as the attribute of a collective."""
     return axes[0] if len(axes) == 1 else tuple(axes)
+
+
+def named_numbers(numbers: Sequence[int]) -> int | tuple[int, ...]:
+    """The numbers of devices along axes as the attribute of a collective."""
+    return numbers[0] if len(numbers) == 1 else tuple(numbers)
 
 
 def shown(collective: Apply) -> str:

@@ -9,7 +9,19 @@ from distir.analysis.mending import described, ending, named, shown
 from distir.analysis.placement_states import state_of, tensors, unplaced
 from distir.analysis.stated_places import complaint, unknown_axis
 from distir.diagnostics.codes import placements as codes
-from distir.ir import HOST, AnyType, Apply, Meshes, Part, PendingAlong, Places, SplitAlong, TensorType, TupleType
+from distir.ir import (
+    HOST,
+    AnyType,
+    Apply,
+    Meshes,
+    OwnedAlong,
+    Part,
+    PendingAlong,
+    Places,
+    SplitAlong,
+    TensorType,
+    TupleType,
+)
 from distir.ir.places import NOUNS, Place, along, cuts_of, places, show_axes
 from distir.ir.types import device_of
 from distir.ops import Reject, Value, bind, item_of, type_of
@@ -73,6 +85,8 @@ def _changed(statement: Apply, x: TensorType, axes: tuple[str, ...]) -> Places:
         at = attrs.get(name)
         return at + len(x.shape or ()) if isinstance(at, int) and at < 0 else at if isinstance(at, int) else None
 
+    if rule.after == "owned":
+        return _owned(statement, x, axes, attrs["to"])
     taken, given = dim(rule.taken), dim(rule.given)
     if not all(_fits(along(x.places, axis), before, taken) for axis in axes):
         raise _unfit(statement, x, axes, before, taken)
@@ -84,6 +98,21 @@ def _changed(statement: Apply, x: TensorType, axes: tuple[str, ...]) -> Places:
     return places((*rest, *(PendingAlong(axis, "sum") for axis in axes))) if rule.after == "sum" else rest
 
 
+def _owned(statement: Apply, x: TensorType, axes: tuple[str, ...], to: object) -> Places:
+    """The placement of a sum that one device along each axis has. Raises Reject."""
+    numbers = to if isinstance(to, tuple) else (to,)
+    if len(numbers) != len(axes):
+        message = (
+            f"`{statement.op}` over {show_axes(axes)} expected a number for each, found `to = {print_literal(to)}`"
+        )
+        hint = "say which device has the sum, along each axis: `to = [1, 2]`"
+        raise Reject(codes.BAD_COLLECTIVE, message, Part("attribute", "to"), help=hint)
+    if not all(_fits(along(x.places, axis), "sum", None) for axis in axes):
+        raise _unfit(statement, x, axes, "sum", None)
+    rest = (place for place in x.places if place.axis not in axes)
+    return places((*rest, *(OwnedAlong(axis, n) for axis, n in zip(axes, numbers, strict=True) if isinstance(n, int))))
+
+
 def _fits(now: Place | None, before: str, taken: int | None) -> bool:
     """Whether a value that is placed so along an axis is what a collective takes."""
     match now:
@@ -91,6 +120,8 @@ def _fits(now: Place | None, before: str, taken: int | None) -> bool:
             return before == "whole"
         case PendingAlong(how=how):
             return before == how
+        case OwnedAlong():
+            return before == "owned"
         case SplitAlong():
             return before == "split" and now.dim == taken
 
@@ -113,16 +144,16 @@ def _refuse_other_rows(statement: Apply, x: TensorType, axes: tuple[str, ...], d
 
 def _unfit(statement: Apply, x: TensorType, axes: tuple[str, ...], before: str, dim: int | None) -> Reject:
     """The refusal of a collective for an operand that is placed otherwise."""
-    takes = {"whole": "a whole value", "split": f"a value split in dimension {dim}"}
+    takes = {"whole": "a whole value", "owned": "a value of one device", "split": f"a value split in dimension {dim}"}
     wanted = takes.get(before, f"a pending {NOUNS.get(before, before)}")
     what = f"`%{arg}`" if isinstance(arg := statement.args[0], str) else "its operand"
     axis = next(axis for axis in axes if not _fits(along(x.places, axis), before, dim))
     now = along(x.places, axis)
     message = f"`{statement.op}` expected {wanted} along `{axis}`, found {what} {described(state_of(now))}: `{x}`"
-    so = [p.axis for p in x.places if (p.how if isinstance(p, PendingAlong) else "split") == before]
+    so = [place.axis for place in x.places if _fits(place, before, dim)]
     fitting = [other for other in so if other in axes] or so[:1]
     if fitting:
-        along_which = "along which it is " + ("split" if before == "split" else "pending")
+        along_which = "along which it is " + {"split": "split", "owned": "on one device"}.get(before, "pending")
         hint = f"write `axis = {print_literal(named(fitting))}`, {along_which}"
     else:
         hint = _instead(now, axis, before)
@@ -133,9 +164,12 @@ def _instead(now: Place | None, axis: str, before: str) -> str:
     """What to write in place of a collective that takes values of another placement."""
     match now:
         case None:
-            return "remove it: nothing is left to be " + ("joined" if before == "split" else "added up")
+            undone = {"split": "joined", "owned": "sent"}.get(before, "added up")
+            return f"remove it: nothing is left to be {undone}"
         case PendingAlong(how=how):
             return f"write `{shown(ending([axis], how))}`, which ends what is pending"
+        case OwnedAlong():
+            return f'write `Broadcast[axis = "{axis}"]`, which gives it to all'
         case SplitAlong() if before == "split":
             return f"name dimension {now.dim}, which is split"
         case SplitAlong():

@@ -6,7 +6,19 @@ from collections.abc import Sequence
 
 from distir.analysis.mending import ending, shown
 from distir.diagnostics.codes import placements as codes
-from distir.ir import HOST, Apply, Attributes, Meshes, Part, PendingAlong, SplitAlong, TensorType, Type, types
+from distir.ir import (
+    HOST,
+    Apply,
+    Attributes,
+    Meshes,
+    OwnedAlong,
+    Part,
+    PendingAlong,
+    SplitAlong,
+    TensorType,
+    Type,
+    types,
+)
 from distir.ir.places import NOUNS, Place, count, cuts_of
 from distir.ops import Reject
 
@@ -37,6 +49,10 @@ def _refuse(statement: Apply, x: TensorType, place: Place, to: int, meshes: Mesh
     elif isinstance(place, PendingAlong) and here[place.axis] != there[place.axis]:
         sizes = f"{here[place.axis]} devices along `{place.axis}`, and stage {to} has {there[place.axis]}"
         reason = f"the terms of a pending {NOUNS[place.how]} are on {sizes}"
+    elif isinstance(place, OwnedAlong) and here[place.axis] != there[place.axis]:
+        reason = (
+            f"it is on one of {here[place.axis]} devices along `{place.axis}`, and stage {to} has {there[place.axis]}"
+        )
     elif isinstance(place, SplitAlong):
         axes = [cut.axis for cut in cuts_of(x.places, place.dim)]
         if not all(axis in there for axis in axes):
@@ -54,5 +70,7 @@ def _refuse(statement: Apply, x: TensorType, place: Place, to: int, meshes: Mesh
         raise Reject(codes.NOT_PARTS, message, Part("operand", 0), help=hint)
 
 
-def _gathering(place: SplitAlong) -> Apply:
+def _gathering(place: SplitAlong | OwnedAlong) -> Apply:
+    if isinstance(place, OwnedAlong):
+        return Apply((), "Broadcast", (), Attributes({"axis": place.axis}))
     return Apply((), "AllGather", (), Attributes({"axis": place.axis, "dim": place.dim}))

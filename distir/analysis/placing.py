@@ -111,12 +111,12 @@ def _refuse_parted_twice(statement: Apply, found: Mapping[str, Typing | Nearest]
 def dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, Size]) -> int | None:
     """By how many devices what is split along an axis divides: those of all axes that split the same dimension.
 
-    Blocks are divided by the devices of their axis alone, and those of others have whole ones. None where a size is a
-    name.
+    Blocks are divided by the devices of all axes that are in the same ones, and those of others have whole ones. None
+    where a size is a name.
     """
     leaves = [leaf for v in vs if isinstance(v, (TensorType, TupleType)) for leaf in types.leaves(v)]
     cuts = [
-        [place] if place.blocks else [cut for cut in cuts_of(leaf.places, place.dim) if not cut.blocks]
+        [cut for cut in cuts_of(leaf.places, place.dim) if cut.blocks == place.blocks]
         for leaf in leaves
         if isinstance(leaf, TensorType)
         for place in leaf.places or ()

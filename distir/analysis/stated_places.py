@@ -10,7 +10,7 @@ from functools import lru_cache
 from distir.diagnostics import Code, Diagnostic
 from distir.diagnostics.codes import placements as codes
 from distir.diagnostics.spelling import nearest
-from distir.ir import Dim, Mesh, Meshes, Part, PendingAlong, SplitAlong, TensorType, TupleType, Type, dims
+from distir.ir import Dim, Mesh, Meshes, OwnedAlong, Part, PendingAlong, SplitAlong, TensorType, TupleType, Type, dims
 from distir.ir.places import Repeated, Shared, Size, count, cuts_of, show_mesh
 from distir.ops import Reject
 
@@ -68,6 +68,12 @@ def complaint(type: Type, meshes: Meshes) -> Complaint | None:
     for place in type.places:
         if place.axis not in sizes:
             return unknown_axis(place.axis, mesh)
+    for place in type.places:
+        size = sizes[place.axis]
+        if isinstance(place, OwnedAlong) and not 0 < place.number <= (size if isinstance(size, int) else place.number):
+            return Complaint(
+                f"`{place}` is no device of the axis, which has {size}", f"devices of `{place.axis}` count from 1"
+            )
     pending = {place.how for place in type.places if isinstance(place, PendingAlong)}
     if len(pending) > 1:
         return Complaint("a value is not a pending sum and a pending maximum at once", "end one of them first")
@@ -93,7 +99,7 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
     if not cuts:
         return None
     blocked = [cut for cut in cuts if cut.blocks]
-    outer = cuts[:-1] if blocked else cuts[:0]
+    outer = cuts[:-1] if blocked and not are_in_one(cuts) else cuts[:0]
     if outer and (blocked != [cuts[-1]] or not _are_of_whole_blocks(size, cuts[-1], outer, sizes)):
         hint = "gather along one of them first"
         return Complaint(f"dimension {dim} is split in blocks along `{blocked[0].axis}`, and along another axis", hint)
@@ -112,6 +118,11 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
             message = f"{what} does not split over {devices} devices ({over})"
             return Complaint(message, _dividing(each, devices), uneven=Uneven(each, devices, over), cause=over)
     return None
+
+
+def are_in_one(cuts: Sequence[SplitAlong]) -> bool:
+    """Whether all are in the same blocks, each of which is split along all of the axes."""
+    return len({cut.blocks for cut in cuts}) == 1
 
 
 def _are_of_whole_blocks(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from distir.ir import HOST, OFFLOADED, AnyType, TensorType, TupleType, Type, types
-from distir.ir.places import Places, cuts_of, show_dim, show_pending
+from distir.ir.places import Places, cuts_of, show_dim, show_qualities
 
 WIDEST_TUPLE = 8
 """At most this many different tensors of a tuple are shown."""
@@ -24,7 +24,7 @@ def compact(type: Type) -> str:
     """
     if isinstance(type, TupleType):
         return _tuple(type, _only_device(type))
-    pending = _pending(type.places) if isinstance(type, TensorType) else ""
+    pending = _qualities(type.places) if isinstance(type, TensorType) else ""
     return f"{_unplaced(type)}{_at(type.device)}{pending}"
 
 
@@ -33,7 +33,7 @@ def shortened(type: Type) -> str:
     match type:
         case TensorType(dtype, shape, device):
             kind = dtype.compact if dtype is not None else "?"
-            return f"{kind}[{ELIDED}]{_at(device)}{_pending(type.places)}" if shape != () else compact(type)
+            return f"{kind}[{ELIDED}]{_at(device)}{_qualities(type.places)}" if shape != () else compact(type)
         case TupleType():
             return f"({ELIDED}{type.width}){_at(_only_device(type))}"
         case AnyType():
@@ -77,7 +77,7 @@ def _item(item: Type, count: int, device: int | None) -> str:
     elif isinstance(item, TupleType):
         text = _tuple(item, device).removesuffix(_at(device))
     else:
-        text = _unplaced(item) + (_pending(item.places) if isinstance(item, TensorType) else "")
+        text = _unplaced(item) + (_qualities(item.places) if isinstance(item, TensorType) else "")
     return text if count == 1 else f"{count}×{text}"
 
 
@@ -91,8 +91,8 @@ def _unplaced(type: TensorType | AnyType) -> str:
     return f"{OFFLOADED} {kind}{sizes}" if type.offloaded else f"{kind}{sizes}"
 
 
-def _pending(places: Places) -> str:
-    return "".join(f" {said.replace('sum ', 'Σ')}" for said in show_pending(places))
+def _qualities(places: Places) -> str:
+    return "".join(f" {said.replace('sum ', 'Σ')}" for said in show_qualities(places))
 
 
 def _only_device(type: TupleType) -> int | None:

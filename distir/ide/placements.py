@@ -23,8 +23,10 @@ from distir.ir import (
     Apply,
     Call,
     Function,
+    OwnedAlong,
     PendingAlong,
     Return,
+    SplitAlong,
     Statement,
     TensorType,
     TupleType,
@@ -120,7 +122,18 @@ def placed_before(view: View, function: Function, statement: Statement) -> Kinds
 
 def _kinds(found: Type) -> Kinds:
     tensors = (leaf for leaf in types.leaves(found) if isinstance(leaf, TensorType))
-    return {frozenset((p.axis, p.how if isinstance(p, PendingAlong) else "split") for p in t.places) for t in tensors}
+    return {frozenset((p.axis, _kind(p)) for p in t.places) for t in tensors}
+
+
+def _kind(place: Place) -> str:
+    """What a value is along an axis, whichever dimension is split."""
+    match place:
+        case PendingAlong():
+            return place.how
+        case OwnedAlong():
+            return str(place)
+        case SplitAlong():
+            return "split"
 
 
 def _first(view: View, function: Function, statement: Statement) -> str | None:

@@ -23,7 +23,7 @@ from distir.ir.dims import Dim, DimensionError, Shape, SymbolicDim
 from distir.ir.dtypes import DTYPES, INTEGER_RANGES, DType
 from distir.ir.facts import NO_FACTS, Facts
 from distir.ir.literals import NO_ATTRIBUTES, Attributes, Constant, Dense, External, Scalar, identity
-from distir.ir.places import Mesh, Meshes, PendingAlong, Places, SplitAlong
+from distir.ir.places import Mesh, Meshes, OwnedAlong, PendingAlong, Places, SplitAlong
 from distir.ir.sites import Part, Site
 from distir.ir.types import HOST, OFFLOADED, UNKNOWN, AnyType, Device, TensorType, TupleType, Type
 
@@ -57,6 +57,7 @@ __all__ = [
     "Mesh",
     "Meshes",
     "Module",
+    "OwnedAlong",
     "Param",
     "Part",
     "PendingAlong",

@@ -1,8 +1,8 @@
 """Where the parts of a value are: its placement over the axes of a mesh, as its type states it.
 
 A mesh has named axes, the outermost first: `mesh (dp = 4, tp = 2)` is 8 devices, of which the first two are neighbours
-along `tp`. Along an axis a value is split, a sum or a maximum that is pending, or, where nothing is said, whole: the
-same on every device.
+along `tp`. Along an axis a value is split, on one device alone, a sum or a maximum that is pending, or, where nothing
+is said, whole: the same on every device.
 """
 
 from __future__ import annotations
@@ -129,19 +129,35 @@ class PendingAlong:
         return f"{self.how} {self.axis}"
 
 
-Place = SplitAlong | PendingAlong
+OWNED: Final = "on"
+"""The word in a type behind which stand an axis and the number of the device that has a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedAlong:
+    """A value that one device along an axis has whole, and the others do not have. `number`: the device's, from 1."""
+
+    axis: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{OWNED} {self.axis} {self.number}"
+
+
+Place = SplitAlong | OwnedAlong | PendingAlong
 
 Places = tuple[Place, ...]
 """A placement, one entry for each axis along which a value is not whole: the cuts of each dimension, outermost first,
-then what is pending, in the order of `PENDING` and of names."""
+then the device that has it, by names of axes, then what is pending, in the order of `PENDING` and of names."""
 
 
 def places(found: Iterable[Place]) -> Places:
     """A placement of these entries: of cuts of one dimension, the outermost first."""
     found = list(found)
     cuts = sorted((p for p in found if isinstance(p, SplitAlong)), key=lambda cut: cut.dim)
+    owned = sorted((p for p in found if isinstance(p, OwnedAlong)), key=lambda p: p.axis)
     pending = sorted((p for p in found if isinstance(p, PendingAlong)), key=lambda p: (PENDING.index(p.how), p.axis))
-    return (*cuts, *pending)
+    return (*cuts, *owned, *pending)
 
 
 def along(placed: Places, axis: str) -> Place | None:
@@ -170,8 +186,9 @@ def show_dim(dim: Dim, cuts: list[SplitAlong]) -> str:
     return f"{shown}@{over}" if len(cuts) == 1 else f"{shown}@({over})"
 
 
-def show_pending(placed: Places) -> Iterator[str]:
-    """What is pending, as it is written: `sum tp`, `sum (dp, tp)`."""
+def show_qualities(placed: Places) -> Iterator[str]:
+    """What is said behind the device: `on dp 2`, `sum tp`, `sum (dp, tp)`."""
+    yield from (str(place) for place in placed if isinstance(place, OwnedAlong))
     for how in PENDING:
         axes = [place.axis for place in placed if isinstance(place, PendingAlong) and place.how == how]
         if axes:

@@ -18,7 +18,7 @@ from typing import Final
 from distir.ir import dims
 from distir.ir.dims import Dim, Shape, SymbolicDim
 from distir.ir.dtypes import DType
-from distir.ir.places import Places, cuts_of, show_dim, show_pending
+from distir.ir.places import Places, cuts_of, show_dim, show_qualities
 
 HOST: Final = -1
 OFFLOADED: Final = "offloaded"
@@ -66,7 +66,7 @@ class TensorType:
     @property
     def said(self) -> list[str]:
         """What the type says behind the device."""
-        return [*([OFFLOADED] if self.offloaded else ()), *show_pending(self.places)]
+        return [*([OFFLOADED] if self.offloaded else ()), *show_qualities(self.places)]
 
     @property
     def elements(self) -> Dim:

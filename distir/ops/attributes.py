@@ -78,6 +78,11 @@ def _str_or_strs(value: Constant) -> str | tuple[str, ...]:
     return found[0] if len(found) == 1 else found
 
 
+def _int_or_ints(value: Constant) -> int | tuple[int, ...]:
+    found = _ints(value) if isinstance(value, tuple) else (_int(value),)
+    return found[0] if len(found) == 1 else found
+
+
 def _dtype(value: Constant) -> DType:
     if isinstance(value, str) and value in DTYPES:
         return DTYPES[value]
@@ -101,6 +106,7 @@ KINDS: dict[str, tuple[str, Coercion]] = {
     "tuple[float, ...]": ("a list of numbers", _floats),
     "tuple[str, ...]": ("a list of strings", _strs),
     "str | tuple[str, ...]": ("a string, or a list of strings", _str_or_strs),
+    "int | tuple[int, ...]": ("an integer, or a list of integers", _int_or_ints),
     "DType": ("an element type", _dtype),
     "Constant": ("a number, a list of numbers, or a dense tensor", _constant),
 }

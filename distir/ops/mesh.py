@@ -131,12 +131,46 @@ def Share(x: Array, *, axis: str | tuple[str, ...]) -> Array:
     return x
 
 
+@op(
+    "Tensor[t:number, s, d] -> Tensor[t, s, d]",
+    view=True,
+    leafwise=True,
+    foldable=False,
+    linear="jointly",
+    non_differentiable=BEFORE_PLACEMENT,
+)
+def Reduce(x: Array, *, axis: str | tuple[str, ...], to: int | tuple[int, ...]) -> Array:
+    """A value that is a pending sum along an axis of the mesh, added up on one device, whose number along it `to` is.
+
+    Devices count from 1. With `axis = ["dp", "cp"], to = [2, 1]` over both axes at once.
+
+    %y = Reduce[axis = "tp", to = 2](%x: Tensor[Float32, (2, 3), 1, sum tp])
+    """
+    return x
+
+
+@op(
+    "Tensor[t, s, d] -> Tensor[t, s, d]",
+    view=True,
+    leafwise=True,
+    foldable=False,
+    linear="jointly",
+    non_differentiable=BEFORE_PLACEMENT,
+)
+def Broadcast(x: Array, *, axis: str | tuple[str, ...]) -> Array:
+    """A value that one device along an axis of the mesh has alone, on every device along it.
+
+    %y = Broadcast[axis = "tp"](%x: Tensor[Float32, (2, 3), 1, on tp 2])
+    """
+    return x
+
+
 @dataclass(frozen=True, slots=True)
 class AxisCollective:
     """What a collective does to the placement of its operand along each of its axes: what that was, and becomes.
 
-    A word of `PENDING`, `split` or `whole`. A split is in the dimension that an attribute has: `taken` the one that is
-    split before, `given` the one afterwards.
+    A word of `PENDING`, `split`, `owned` or `whole`. A split is in the dimension that an attribute has: `taken` the one
+    that is split before, `given` the one afterwards.
     """
 
     before: str
@@ -152,6 +186,8 @@ COLLECTIVES: Final[Mapping[str, AxisCollective]] = {
     AllToAll.name: AxisCollective("split", "split", taken="join", given="split"),
     Shard.name: AxisCollective("whole", "split", given="dim"),
     Share.name: AxisCollective("whole", "sum"),
+    Reduce.name: AxisCollective("sum", "owned"),
+    Broadcast.name: AxisCollective("owned", "whole"),
 }
 """By name, the ops of this family."""
 
@@ -213,5 +249,5 @@ def _same(family_op: Op) -> None:
         return [x]
 
 
-for _each in (AllReduce, AllGather, ReduceScatter, AllToAll, Shard, Share):
+for _each in (AllReduce, AllGather, ReduceScatter, AllToAll, Shard, Share, Reduce, Broadcast):
     _same(_each)

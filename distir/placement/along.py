@@ -1,4 +1,4 @@
-"""Placements over the devices of one mesh axis (`State`): whole, split along a dimension, partial sum or maximum."""
+"""Placements over the devices of one mesh axis (`State`): whole, split, on one alone, partial sum or maximum."""
 
 from __future__ import annotations
 
@@ -66,23 +66,34 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
+class Owned:
+    """Whole on one device, which has this number along the axis, from 1; the others do not have it.
+
+    `loose`: only to be stored so. An op that is not of it alone yields: it needs the value on every device.
+    """
+
+    number: int
+    loose: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Nested:
     """Different placements along the factors of a mesh axis, outermost first: each a state, and a number of devices.
 
     So are experts, of which each shard has the same part as some others, or a part of the matrices of some.
     """
 
-    parts: tuple[tuple[Unsplit | Split, int], ...]
+    parts: tuple[tuple[Unsplit | Split | Owned, int], ...]
     order: tuple[int, ...] = ()
     """The factors in the order in which they cut a dimension, the outermost first, where it is another."""
 
     @property
-    def cuts(self) -> tuple[tuple[int, Unsplit | Split, int], ...]:
+    def cuts(self) -> tuple[tuple[int, Unsplit | Split | Owned, int], ...]:
         """For each factor, in the order in which they cut: its number, the state along it, and its size."""
         return tuple((k, *self.parts[k]) for k in self.order or range(len(self.parts)))
 
 
-State = Union[Unsplit, Split, Nested, "tuple[State, ...]"]
+State = Union[Unsplit, Split, Owned, Nested, "tuple[State, ...]"]
 WHOLE, PARTIAL, GREATEST = Unsplit.WHOLE, Unsplit.PARTIAL, Unsplit.GREATEST
 
 
@@ -91,7 +102,19 @@ def nested(states: Sequence[State], factors: Sequence[int]) -> State:
     if all(state == states[0] for state in states):
         return states[0]
     assert not any(isinstance(state, (tuple, Nested)) for state in states)
-    return Nested(tuple(zip(cast("Sequence[Unsplit | Split]", states), factors, strict=True)))
+    return Nested(tuple(zip(cast("Sequence[Unsplit | Split | Owned]", states), factors, strict=True)))
+
+
+def parts_of(state: State) -> tuple[tuple[State, int], ...]:
+    """The states along the factors of a mesh axis, with their sizes; none where it is the same along all."""
+    return state.parts if isinstance(state, Nested) else ()
+
+
+def is_owned(state: State) -> bool:
+    """Whether only some devices have it, or an item of it."""
+    if isinstance(state, tuple):
+        return any(map(is_owned, state))
+    return any(isinstance(part, Owned) for part, _ in parts_of(state))
 
 
 def state_along(state: State, factor: int) -> State:
@@ -141,10 +164,10 @@ def of_item(found: State, k: int) -> State:
 
 
 def loosened(found: State) -> State:
-    """The placement with each split loose."""
+    """The placement with each split, or owner, loose."""
     if isinstance(found, tuple):
         return tuple(map(loosened, found))
-    return replace(found, loose=True) if isinstance(found, Split) else found
+    return replace(found, loose=True) if isinstance(found, (Split, Owned)) else found
 
 
 def any_split(found: State, holds: Callable[[Split], bool]) -> bool:

@@ -10,7 +10,7 @@ from distir.ops import Op, Value, bind, item_of, type_of
 from distir.ops.group import represented
 from distir.ops.infer import match_operands
 from distir.ops.splitting import layout
-from distir.placement.along import WHOLE, Split, State, is_host
+from distir.placement.along import WHOLE, Owned, Split, State, is_host
 from distir.placement.rule import Typing, at, by_letter, kept
 
 
@@ -53,7 +53,19 @@ def _typings(
         return _of_items(op, attrs, vs, states, ws, size)
     if is_refused(op, attrs, vs):
         return ()
+    if any(isinstance(s, Owned) for s in states):
+        return by_owner(vs, states, ws)
     return tuple(t for t in candidates(op, attrs, vs, states, ws, size) if fits(t, vs, states))
+
+
+def by_owner(vs: Sequence[Value], states: tuple[State, ...], ws: Sequence[Type]) -> tuple[Typing, ...]:
+    """The typing of an op that the owner of its operands computes alone, if the others are whole there."""
+    owners = {s for s in states if isinstance(s, Owned)}
+    others = [s for s in states if not isinstance(s, Owned)]
+    if len(owners) > 1 or any(s is not WHOLE for s in others):
+        return ()
+    (owner,) = owners
+    return (Typing(states, tuple(WHOLE if is_host(w) else owner for w in ws)),)
 
 
 def candidates(

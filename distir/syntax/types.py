@@ -19,6 +19,7 @@ from distir.ir import (
     Dim,
     DimensionError,
     DType,
+    OwnedAlong,
     PendingAlong,
     Shape,
     SplitAlong,
@@ -28,7 +29,7 @@ from distir.ir import (
     Type,
     dims,
 )
-from distir.ir.places import PENDING, Repeated, Shared, places
+from distir.ir.places import OWNED, PENDING, Repeated, Shared, places
 from distir.syntax.fault import Fault, meant
 from distir.syntax.numbers import INT64, integer
 from distir.syntax.ranges import devices_of
@@ -36,18 +37,18 @@ from distir.syntax.ranges import devices_of
 
 def tensor(parts: list[Any]) -> TensorType:
     dtype, (shape, cuts), device, *qualities = parts
-    pending = [place for found in qualities if found != OFFLOADED for place in found]
+    said = [place for found in qualities if found != OFFLOADED for place in found]
     offloaded = OFFLOADED in qualities
     if device == HOST and (qualities or cuts):
-        what, how = ("offloaded", ", offloaded") if offloaded else ("split over a mesh, or pending", "")
+        what, how = ("offloaded", ", offloaded") if offloaded else ("placed on a mesh", "")
         hint = f"state the device to which it belongs, as in `Tensor[Float32, (2, 3), 1{how}]`"
         raise Fault(codes.UNKNOWN_TYPE, f"a host value, which is on no device, cannot be {what}", hint)
-    axes = [place.axis for place in (*cuts, *pending)]
+    axes = [place.axis for place in (*cuts, *said)]
     for axis in axes:
         if axes.count(axis) > 1:
-            hint = "along one axis it is split once, or pending, or the same on each device"
+            hint = "along one axis it is split once, or pending, or on one device, or the same on each"
             raise Fault(placements.BAD_PLACEMENT, f"a value is placed along the axis `{axis}` twice", hint)
-    return TensorType(dtype, shape, device, offloaded, places((*cuts, *pending)))
+    return TensorType(dtype, shape, device, offloaded, places((*cuts, *said)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,19 @@ def spread(parts: list[Any]) -> OverDevices:
     return OverDevices(tensor([dtype, shape, found.start, *qualities]), found)
 
 
-def quality(parts: list[Any]) -> str | list[PendingAlong]:
-    """`offloaded`, or what is pending over axes."""
-    word, axes = parts
-    if axes is None and word == OFFLOADED:
+def quality(parts: list[Any]) -> str | list[PendingAlong] | list[OwnedAlong]:
+    """`offloaded`, the device of an axis that alone has the value, or what is pending over axes."""
+    word, axes, number = parts
+    if axes is None and number is None and word == OFFLOADED:
         return word
-    if axes is None or word not in PENDING:
-        hint = f"or what is pending over an axis of the mesh: {' or '.join(f'`{how} AXIS`' for how in PENDING)}"
+    if word == OWNED:
+        if axes is None or len(axes) > 1 or number is None:
+            hint = f"state one axis and the number of its device, from 1: `{OWNED} dp 2`"
+            raise Fault(codes.UNKNOWN_TYPE, f"expected an axis and a number behind `{OWNED}`", hint, 0)
+        return [OwnedAlong(axes[0], integer([number]))]
+    if axes is None or word not in PENDING or number is not None:
+        pending = " or ".join(f"`{how} AXIS`" for how in PENDING)
+        hint = f"or what a mesh has of it: {pending}, which is pending, or `{OWNED} AXIS NUMBER`, on one device"
         raise Fault(codes.UNKNOWN_TYPE, f"expected `{OFFLOADED}` behind a tensor's device, found `{word}`", hint, 0)
     return [PendingAlong(axis, word) for axis in axes]
 

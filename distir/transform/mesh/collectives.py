@@ -60,7 +60,7 @@ class Collectives:
     def _collective(self, arg: str, move: AxisMove, name: str = "") -> str:
         """The result of a collective; of a weight that is gathered for its use, again in each phase."""
         of = self.spread.stored(arg).intersection(move.axes)
-        key = (arg, move.given, self.values.around.phase if of else "")
+        key = (arg, move.given, self.values.phase if of else "")
         if key not in self._moved:
             if move.cut is not None and move.cut.blocks and cuts_of(self.values.places(arg), move.cut.dim):
                 self._moved[key] = self._in_blocks_of_parts(arg, move.cut)

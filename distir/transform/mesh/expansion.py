@@ -19,6 +19,7 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import devices
 from distir.diagnostics.codes import placements as codes
 from distir.ir import (
+    DISCARD,
     HOST,
     UNKNOWN,
     Apply,
@@ -46,7 +47,18 @@ from distir.ops import Value, type_of
 from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
 from distir.ops.tuples import TUPLING
-from distir.placement.along import Nested, Split, State, Unsplit, is_host, is_whole, nested, state_along
+from distir.placement.along import (
+    Nested,
+    Owned,
+    Split,
+    State,
+    Unsplit,
+    is_host,
+    is_owned,
+    is_whole,
+    nested,
+    state_along,
+)
 from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
@@ -57,7 +69,7 @@ from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.factors import Decisions, written_along
-from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, with_facts
+from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, made_by, taken_by, with_facts
 from distir.transform.sharding.mesh import Mesh, mesh_of
 from distir.transform.sharding.partition import NONE, Partition
 from distir.transform.sharding.reshard import NotAlong
@@ -129,7 +141,8 @@ def placement(type: Type, meshes: Meshes) -> State:
     names = [axis for axis, _ in axes]
     cut = [names.index(place.axis) for place in placed if isinstance(place, SplitAlong) and place.axis in names]
     order = (*cut, *(k for k in range(len(axes)) if k not in cut))
-    if all(cut.index(a) < cut.index(b) for a in cut for b in cut if a < b and states[a] == states[b]):
+    owned = any(isinstance(state, Owned) for state in states)
+    if not owned and all(cut.index(a) < cut.index(b) for a in cut for b in cut if a < b and states[a] == states[b]):
         return nested(states, sizes) if axes else state_of(None)
     return Nested(tuple(zip(states, sizes, strict=True)), order)
 
@@ -157,7 +170,7 @@ def _listed(state: State, type: Type, entry: Function) -> State:
     return _with_blocks(state, type, entry)
 
 
-def _with_blocks(state: Unsplit | Split, type: Type, entry: Function) -> Unsplit | Split:
+def _with_blocks(state: Unsplit | Split | Owned, type: Type, entry: Function) -> Unsplit | Split | Owned:
     if not isinstance(state, Split) or not state.is_repeated or not isinstance(type, TensorType):
         return state
     ((block,), dim) = state.blocks, (type.shape or ())[state.axis]
@@ -214,9 +227,16 @@ class _Program(Partition):
         return body
 
     def _expansion(self, body: ShardedBody, single: set[str]) -> Expansion:
+
+        def held(name: str) -> Sequence[int]:
+            if isinstance(body, _Body) and name in body.within:
+                return body.within[name]
+            return self.mesh.of(type_of(body.value(name))).having(body.state(name))
+
+        held_by = held if body.owns else None
         if not self.is_staged:
-            return super()._expansion(body, single)
-        return StagedExpansion(self.mesh, single, body.names.taken, lambda name: type_of(body.value(name)))
+            return Expansion(self.mesh, single, body.names.taken, held_by)
+        return StagedExpansion(self.mesh, single, body.names.taken, lambda name: type_of(body.value(name)), held_by)
 
     def _write(self, body: ShardedBody, expansion: Expansion) -> None:
         if not isinstance(expansion, StagedExpansion) or not isinstance(body, _Body):
@@ -243,6 +263,8 @@ class _Body(ShardedBody):
         self.said = written.domain.instance(self.function.name, args)
         self.stages: list[Mesh] = []
         """By item: the devices of its stage."""
+        self.within: dict[str, Sequence[int]] = {}
+        """By name that only the owners of operands compute, on the way to a result: their ranks."""
 
     def given_to(self, statement: Call, vs: tuple[Value, ...]) -> Deep[tuple[Arg, ...]]:
         """The arguments of a call, as they are."""
@@ -264,7 +286,20 @@ class _Body(ShardedBody):
             yield from self._call(statement)
         else:
             self._apply_on_mesh(index, statement)
+            self._of_owners(statement, mesh)
         self.stages += [mesh] * (len(self.items) - len(self.stages))
+
+    def _of_owners(self, statement: Apply, mesh: Mesh) -> None:
+        """Say which devices have what the items of an op define besides its results: those that have what it is of."""
+        if statement.op in COLLECTIVES or statement.op in TUPLING or not self.owns:
+            return
+        for item in self.items[self.starts[-1] :]:
+            of = [
+                self.within.get(arg, mesh.having(self.state(arg))) for arg in taken_by(item) if arg not in self.single
+            ]
+            if any(len(own) < mesh.ranks for own in of):
+                ranks = [rank for rank in of[0] if all(rank in own for own in of)]
+                self.within |= {name: ranks for name in made_by(item) if name not in statement.results}
 
     def _begin(self, index: int) -> Mesh:
         """Take the mesh of the stage that executes a statement."""
@@ -286,6 +321,9 @@ class _Body(ShardedBody):
             self._sent_to_another_mesh(written, ws[0], given[0])
         elif written.op in COLLECTIVES:
             self._collective_of_mesh(written, ws[0], given[0])
+        elif written.op == "UnpackTuple" and is_owned(self.state(statement.args[0])):
+            names = (self.fresh("unused") if name == DISCARD else name for name in statement.results)
+            self.write(replace(statement, results=tuple(names)), ws, self._items(statement))
         elif written.op in TUPLING or all(is_whole(self.state(arg)) for arg in statement.args):
             self.write(statement, ws, given)
         elif all(map(is_host, ws)):
@@ -296,6 +334,12 @@ class _Body(ShardedBody):
             self._on_parts(index, statement, vs, ws)
             for name, w, state in zip(statement.results, ws, given, strict=True):
                 self.define(name, w, state)
+
+    def _items(self, unpacked: Apply) -> tuple[State, ...]:
+        """The states of the items of a tuple of which devices have some."""
+        found = self.state(unpacked.args[0])
+        assert isinstance(found, tuple)
+        return found
 
     def _is_to_another_mesh(self, statement: Apply) -> bool:
         """Whether a send is to a stage of another mesh."""
@@ -379,6 +423,10 @@ class _Body(ShardedBody):
         match now, then:
             case Unsplit.PARTIAL, Unsplit.WHOLE:
                 made = self._collective(name, "MPIAllreduce", arg, w, then)
+            case Unsplit.PARTIAL, Owned():
+                made = self._collective(name, "MPIReduce", arg, w, then, root=_device_of(w))
+            case Owned(), _:
+                made = self._collective(name, "MPIBroadcast", arg, w, then, root=_device_of(w))
             case Unsplit.GREATEST, Unsplit.WHOLE:
                 made = self._greatest(arg, name, w)
             case Unsplit.PARTIAL, Split(dim):
@@ -393,6 +441,12 @@ class _Body(ShardedBody):
                 made = share_of(self, arg)
         self.items[-1] = _named(self.items[-1], str(made), name)
         self.names.give_back(str(made))
+
+
+def _device_of(w: Value) -> int:
+    """The device of the program on which a value is."""
+    device = next((leaf.device for leaf in types.leaves(type_of(w)) if leaf.device not in (None, HOST)), None)
+    return 1 if device is None else device
 
 
 def _named(item: Item, made: str, name: str) -> Item:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from distir.ir import Attributes, Constant, PendingAlong, Places, SplitAlong
+from distir.ir import Attributes, Constant, OwnedAlong, PendingAlong, Places, SplitAlong
 from distir.ir.places import Repeated, along, cuts_of, places, without
 from distir.ops.mesh import stated_blocks
 
@@ -40,7 +40,7 @@ class AxisMove:
         return self.op in REDUCING
 
 
-REDUCING = frozenset({"AllReduce", "ReduceScatter"})
+REDUCING = frozenset({"AllReduce", "ReduceScatter", "Reduce"})
 
 
 @lru_cache(maxsize=1 << 10)
@@ -59,15 +59,22 @@ def moves(now: Places, wanted: Places, together: tuple[str, ...] = ()) -> tuple[
 
 def _joined(first: AxisMove, then: AxisMove, together: Sequence[str]) -> AxisMove | None:
     """One collective for two, one after the other; None if they are not of one kind, over axes that are together."""
-    own, other = ({**move.attrs, "axis": ""} for move in (first, then))
+    own, other = ({**move.attrs, "axis": "", "to": 0} for move in (first, then))
     axes = (*then.axes, *first.axes) if then.op == "AllGather" else (*first.axes, *then.axes)
     if first.op != then.op or own != other or not {*axes} <= {*together} or then.op == "AllToAll":
         return None
     if any(move.cut is not None and move.cut.blocks for move in (first, then)):
         return None
-    if then.op == "AllReduce":
+    if then.op in ("AllReduce", "Broadcast"):
         axes = tuple(axis for axis in together if axis in axes)
-    return replace(then, attrs=Attributes({**then.attrs, "axis": axes}))
+    to = {"to": (*_numbers(first), *_numbers(then))} if then.op == "Reduce" else {}
+    return replace(then, attrs=Attributes({**then.attrs, "axis": axes, **to}))
+
+
+def _numbers(reduced: AxisMove) -> tuple[Constant, ...]:
+    """The numbers of the devices to which it reduces, along its axes."""
+    to = reduced.attrs["to"]
+    return to if isinstance(to, tuple) else (to,)
 
 
 def _moves(now: Places, wanted: Places) -> Iterator[AxisMove]:
@@ -99,6 +106,9 @@ def _reduced(now: Places, wanted: Places) -> AxisMove | None:
             how = {} if place.how == "sum" else {"op": place.how}
             ending = "sum" if place.how == "sum" else "greatest"
             then = along(wanted, place.axis)
+            if isinstance(then, OwnedAlong):
+                attrs = Attributes({"axis": place.axis, "to": then.number})
+                return AxisMove("Reduce", attrs, "sum", places((*without(now, place.axis), then)))
             if place.how == "sum" and isinstance(then, SplitAlong) and not then.blocks and _obstructed(now, wanted):
                 continue  # scattered, once what splits the dimension is gathered
             return AxisMove("AllReduce", Attributes({"axis": place.axis, **how}), ending, without(now, place.axis))
@@ -121,7 +131,13 @@ def _exchanged(now: Places, wanted: Places) -> AxisMove | None:
 
 
 def _gathered(now: Places, wanted: Places) -> AxisMove | None:
-    """A dimension that is split otherwise than it is to be, whole along the innermost axis that splits it."""
+    """A dimension that is split otherwise than it is to be, whole along the innermost axis that splits it.
+
+    Or what one device has and is not to have alone, on all.
+    """
+    for place in now:
+        if isinstance(place, OwnedAlong) and place not in wanted:
+            return AxisMove("Broadcast", Attributes({"axis": place.axis}), "whole", without(now, place.axis))
     for dim in dict.fromkeys(cut.dim for cut in now if isinstance(cut, SplitAlong)):
         if not _is_start(cuts_of(now, dim), cuts_of(wanted, dim)):
             cut = _innermost(now, dim)

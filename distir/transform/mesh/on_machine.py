@@ -19,11 +19,12 @@ from distir.cost.alike import alike
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import placements as codes
 from distir.diagnostics.codes import simulation
-from distir.ir import Apply, Attributes, Module, Part, Site, ops_in
+from distir.ir import Apply, Attributes, Module, OwnedAlong, Part, Site, TensorType, Type, ops_in, types
 from distir.ir.per_thread import kept_per_thread
 from distir.ir.places import show_mesh
 from distir.ops import OPS, Reject, type_of
 from distir.ops.group import GroupConstant, represented
+from distir.ops.mesh import Reduce
 from distir.ops.resources import Work
 from distir.ops.workload import work
 from distir.transform.checking import checked
@@ -83,6 +84,8 @@ def one_for_all(module: Module, machine: Hardware) -> OnMachine | str:
         return f"stages are differently many devices of `{module.meshes}`"
     devices = _devices(module)
     _refuse_larger(module, devices, machine)
+    if owned := _owned(module):
+        return f"{owned} is on one device alone"
     try:
         one = expand(module, representative=True)
         uneven = _uneven(one)
@@ -107,6 +110,17 @@ def alike_on(module: Module, machine: Hardware) -> OnMachine:
         return found
     hint = "`distir simulate` shows each, `distir expand` writes its program"
     raise ProgramError([Diagnostic(codes.BAD_MESH, _site(module), f"{found}: each has times of its own", help=hint)])
+
+
+def _owned(module: Module) -> str:
+    """A value that one device along an axis has, as a message names it; empty if there is none."""
+    given = (param.name for param in entry_of(module).params if any(map(_is_owned, types.leaves(param.type))))
+    made = (s.results[0] for f in module for s in ops_in(f, Reduce.name))
+    return next((f"`%{name}`" for name in (*given, *made)), "")
+
+
+def _is_owned(found: Type) -> bool:
+    return isinstance(found, TensorType) and any(isinstance(place, OwnedAlong) for place in found.places)
 
 
 def _devices(module: Module) -> Mesh:

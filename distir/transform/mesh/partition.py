@@ -26,8 +26,8 @@ from distir.ir import (
     Facts,
     Function,
     Module,
+    OwnedAlong,
     Part,
-    PendingAlong,
     Places,
     Return,
     Site,
@@ -42,11 +42,11 @@ from distir.ir import Mesh as Axes
 from distir.ir.builder import namer
 from distir.ir.dataflow import maker, uses
 from distir.ir.deep import Deep, finish
-from distir.ir.places import Repeated
+from distir.ir.places import Place, Repeated
 from distir.ir.rewrite import facts_of, mapped, with_names
 from distir.ops import Reject, Value, type_of
 from distir.ops.tuples import TUPLING
-from distir.placement.along import State, any_split, is_host
+from distir.placement.along import Owned, Split, State, any_split, is_host
 from distir.placement.rule import Typing
 from distir.transform.mesh.collectives import Collectives, order_of_cuts
 from distir.transform.mesh.moves import NoWay
@@ -72,7 +72,7 @@ class PlacedCallee:
     """Whether how an op is executed on parts depends on sizes, so that parameters state those that are known."""
 
 
-Key = tuple[str, tuple[Value, ...], tuple[Loose, ...], tuple[Wanted | None, ...]]
+Key = tuple[str, tuple[Value, ...], tuple[Loose, ...], tuple[Wanted | None, ...], str]
 
 
 @dataclass
@@ -106,7 +106,7 @@ class MeshPartition:
         `results`: by value that it returns, the placement that is wanted. `gradients`: by value, what its update wants,
         at once if `early`, else where it is first needed whole.
         """
-        body = _Body(self, function, tuple(args), tuple(loose), results, gradients, early)
+        body = _Body(self, function, tuple(args), tuple(loose), "", gradients, early, results)
         finish(body.run())
         returned = tuple(map(body.returned, function.returned))
         self.returned = tuple(map(body.values.value, returned))
@@ -115,19 +115,21 @@ class MeshPartition:
         return without_orphans(self.analysis.module, [*self.functions.values(), whole], self.origins)
 
     def callee(
-        self, name: str, args: tuple[Value, ...], loose: tuple[Loose, ...], wanted: tuple[Wanted | None, ...] = ()
+        self, call: Call, args: tuple[Value, ...], loose: tuple[Loose, ...], wanted: tuple[Wanted | None, ...] = ()
     ) -> Deep[PlacedCallee]:
-        """The function for arguments that are placed so, written once.
+        """The function that is called for arguments that are placed so, written once.
 
         `wanted`: how results that are gradients are wanted, which are reduced where they are computed, if any is.
         """
-        key = (name, args, loose, wanted)
+        name, of_tokens = call.function, set() if self.spread is None else {self.spread.axis}
+        phase = call.facts.phase if any(own - of_tokens for own in loose) else ""
+        key = (name, args, loose, wanted, phase)
         known = self._done.get(key)
         if known is None:
             function = self.analysis.module.functions[name]
             whole = tuple(map(erased, args))
             inside = gradients_returned(function, self.analysis, whole, wanted) if wanted else {}
-            body = _Body(self, function, args, loose, gradients=inside, early=bool(wanted))
+            body = _Body(self, function, args, loose, phase, inside, early=bool(wanted))
             yield body.run()
             returned = tuple(map(body.kept, function.returned))
             written = self._named(self._made(function, body, returned))
@@ -166,18 +168,19 @@ class _Body:
         function: Function,
         args: tuple[Value, ...],
         loose: tuple[Loose, ...],
+        phase: str,
+        gradients: Mapping[str, Wanted],
+        early: bool,
         results: Mapping[str, Places] | None = None,
-        gradients: Mapping[str, Wanted] | None = None,
-        early: bool = False,
     ) -> None:
         self.program, self.function, self.axes = program, function, program.axes
         self.domain = program.analysis.domain
         self.instance = self.domain.instance(function.name, tuple(map(erased, args)))
-        self.wanted, self.early = results or {}, early
-        self.gradients_in: Mapping[str, Wanted] = gradients or {}
+        self.is_entry, self.wanted, self.early = results is not None, results or {}, early
+        self.gradients_in = gradients
         """By value that is a gradient, or a tuple with gradients: how it is wanted."""
         self.gradients = {name: g for name, g in self.gradients_in.items() if isinstance(g, Gradient)}
-        self.values = PlacedValues(function, self.instance, self.axes)
+        self.values = PlacedValues(function, self.instance, self.axes, phase)
         self.spread = SpreadSums(self.values, self.domain, program.spread)
         self.collectives = Collectives(self.values, self.spread, program.replicas, self._apply)
         self.sums = PendingSums(self.collectives, self.gradients, self._apply)
@@ -297,7 +300,7 @@ class _Body:
         args = yield from self._given_to(replace(statement, args=args))
         vs = tuple(map(self.values.value, args))
         wanted = wanted_of_call(statement, self.gradients_in)
-        callee = yield self.program.callee(statement.function, vs, tuple(map(self.values.loose, args)), wanted)
+        callee = yield self.program.callee(statement, vs, tuple(map(self.values.loose, args)), wanted)
         self.collectives.sums += callee.sums
         self.needs_sizes |= callee.needs_sizes
         claims = claims_of(statement, callee.given)
@@ -314,7 +317,10 @@ class _Body:
         """Bring what a statement gave to where the program returns it, or its update wants it, if that is at once."""
         gradient = self.gradients.get(name)
         if self.early and isinstance(gradient, Gradient) and gradient.last:
-            self.sums.ended(name)
+            if self.is_entry:
+                self.sums.ended(name)
+            else:
+                self.sums.ended_of_microbatch(name, self.program.replicas)
         wanted = self.wanted.get(name)
         if wanted is not None and (made := self.collectives.brought(self.values.settled(name), wanted)) != name:
             assert isinstance(made, str)
@@ -336,7 +342,7 @@ class _Body:
                 assert isinstance(found, TensorType)
                 vs[i] = replace(found, places=self.sums.left(args[i]))
                 loose[i] |= {tokens.axis} if tokens is not None else FIXED
-            return (yield self.program.callee(statement.function, tuple(vs), tuple(loose), wanted)).sums
+            return (yield self.program.callee(statement, tuple(vs), tuple(loose), wanted)).sums
 
         least, kept = (yield sums(())), pending
         if (yield sums(pending)) > least:
@@ -377,13 +383,17 @@ def _depends_on_sizes(typing: Typing) -> bool:
     return typing.parted or typing.located or (typing.layout is not None and typing.letter in typing.layout.grains)
 
 
-def _may_be_returned(place: SplitAlong | PendingAlong) -> bool:
+def _may_be_returned(place: Place) -> bool:
     """Whether nothing is pending, and blocks are in a finite list."""
-    return isinstance(place, SplitAlong) and not any(isinstance(block, Repeated) for block in place.blocks)
+    if isinstance(place, SplitAlong):
+        return not any(isinstance(block, Repeated) for block in place.blocks)
+    return isinstance(place, OwnedAlong)
 
 
 def _is_loose(found: State) -> bool:
-    return any_split(found, lambda split: split.loose)
+    if isinstance(found, tuple):
+        return any(map(_is_loose, found))
+    return isinstance(found, (Split, Owned)) and found.loose
 
 
 def _has_blocks(found: State) -> bool:

@@ -15,6 +15,8 @@
   give each device some heads of all places (Jacobs et al., *DeepSpeed-Ulysses*, 2023).
 - ZeRO (Rajbhandari et al., 2020) over all axes along which a weight would be whole, but `tp`: optimizer state is split,
   and with stage 3 weights, too. So an update takes a part of the gradient, and gives a part of the weight.
+- `shard`, hybrid sharding (Zhao et al., *PyTorch FSDP*, 2023): the innermost of two axes of replicas. State is split
+  over it, and not over `dp`, so that what is gathered stays within a group of neighbours.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from distir.analysis.placement_states import place_of
 from distir.ir import Apply, Function, Module, Param, TensorType, TupleType, Type, ops_in
 from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
+from distir.transform.mesh.owners import PARTITIONS, owners
 from distir.transform.mesh.wanted import is_update, layout_of
 from distir.transform.sharding.context import sequence_states, sequences
 from distir.transform.sharding.data import batch_states
@@ -37,11 +40,11 @@ from distir.transform.sharding.ownership import Holders, by_owner, owned_weights
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import tell
 
-DATA, EXPERTS, CONTEXT, TENSOR = "dp", "ep", "cp", "tp"
-AXES = (DATA, EXPERTS, CONTEXT, TENSOR)
+DATA, SHARD, EXPERTS, CONTEXT, TENSOR = "dp", "shard", "ep", "cp", "tp"
+AXES = (DATA, SHARD, EXPERTS, CONTEXT, TENSOR)
 """The axes that a strategy may name, outermost first."""
 
-REPLICAS = (DATA, EXPERTS, CONTEXT)
+REPLICAS = (DATA, SHARD, EXPERTS, CONTEXT)
 """Those along which devices have parts of the inputs, and the same weights but for experts."""
 
 
@@ -55,9 +58,13 @@ class ParameterPlan:
 
     types: tuple[Type, ...]
     loose: tuple[frozenset[str], ...]
+    updated: tuple[Type, ...]
+    """The types in which parameters are updated: with stage 2 gradients are in parts, as weights with stage 3."""
 
 
-def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int) -> ParameterPlan:
+def plan(
+    analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int, partition: str = PARTITIONS[0]
+) -> ParameterPlan:
     """The placement of the entry function's parameters. Raises ProgramError where a size does not divide."""
     settled = Flow(analysis.domain).entry(entry) if {EXPERTS, TENSOR} & {*sizes} else None
     every: dict[str, list[State]] = {axis: [WHOLE for _ in entry.params] for axis in sizes}
@@ -72,18 +79,46 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
     copies = sources(analysis.module, entry)
     every = {axis: _alike(copies, states) for axis, states in every.items()}
     placed = [{axis: states[k] for axis, states in every.items()} for k in range(len(entry.params))]
+    over = [{axis: sizes[axis] for axis in _replicas(states, sizes)[0]} for states in placed]
+    owned = owners(entry, copies, over) if zero else []
+    stored = _all_stored(analysis, entry, placed, sizes, zero, partition, owned)
+    updated = _all_stored(analysis, entry, placed, sizes, 3, partition, owned) if zero == 2 else stored
+    _tell_of_whole(entry, stored, zero)
+    loose = tuple(frozenset(parts if "param" in p.roles else ()) for p, parts in zip(entry.params, stored, strict=True))
+    return ParameterPlan(_types(entry, placed, stored), loose, _types(entry, placed, updated))
+
+
+def _types(
+    entry: Function, placed: Sequence[Mapping[str, State]], stored: Sequence[Mapping[str, State]]
+) -> tuple[Type, ...]:
+    """The types of parameters that are placed so, and stored so by replicas."""
+    rows = zip(entry.params, placed, stored, strict=True)
+    return tuple(_placed(p.type, {a: own.get(a, WHOLE) for a in ORDER} | parts) for p, own, parts in rows)
+
+
+def _all_stored(
+    analysis: Analysis,
+    entry: Function,
+    placed: Sequence[Mapping[str, State]],
+    sizes: Mapping[str, int],
+    zero: int,
+    partition: str,
+    owned: Sequence[dict[str, State]],
+) -> list[dict[str, State]]:
+    """How replicas store each parameter: in parts, or whole on its owner, as matrices of which no dimension divides."""
     stored = [_stored(p, states, sizes, zero) for p, states in zip(entry.params, placed, strict=True)]
     if zero:
         _store_as_updated(analysis, entry, placed, stored, sizes)
-    _tell_of_whole(entry, stored, zero)
-    rows = [*zip(entry.params, placed, stored, strict=True)]
-    types = tuple(_placed(p.type, {a: own.get(a, WHOLE) for a in ORDER} | parts) for p, own, parts in rows)
-    return ParameterPlan(types, tuple(frozenset(parts if "param" in p.roles else ()) for p, _, parts in rows))
+    for number, param in enumerate(entry.params if zero else ()):
+        is_left = not stored[number] and isinstance(param.type, TensorType) and len(param.type.shape or ()) > 1
+        if _is_partitioned(param, zero) and (partition == "owner" or is_left):
+            stored[number] = owned[number]
+    return stored
 
 
 def _split_batch(every: dict[str, list[State]], analysis: Analysis, entry: Function, sizes: Mapping[str, int]) -> None:
     """Split the inputs along their batch, over replicas and over the devices that have each other's experts."""
-    axes = [axis for axis in (DATA, EXPERTS) if axis in sizes]
+    axes = [axis for axis in (DATA, SHARD, EXPERTS) if axis in sizes]
     if axes:
         every |= dict.fromkeys(axes, batch_states(analysis, entry, math.prod(sizes[axis] for axis in axes)))
 
@@ -137,8 +172,8 @@ def _cut_again(param: Param, placed: Mapping[str, State], sizes: Mapping[str, in
 
 
 def _replicas(placed: Mapping[str, State], sizes: Mapping[str, int]) -> tuple[list[str], int]:
-    """The axes along which devices have the same of a parameter, and the number of these devices."""
-    over = [axis for axis in REPLICAS if placed.get(axis) is WHOLE]
+    """The axes along which devices store parts of what they have alike, and the number of these devices."""
+    over = [axis for axis in REPLICAS if placed.get(axis) is WHOLE and not (axis == DATA and SHARD in sizes)]
     return over, math.prod(sizes[axis] for axis in over)
 
 

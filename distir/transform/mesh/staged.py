@@ -10,7 +10,7 @@ from itertools import product
 from distir.ir import DISCARD, HOST, Apply, Attributes, TensorType, Type, types
 from distir.ir.places import cuts_of
 from distir.transform.mesh.sizes import NumberedMesh
-from distir.transform.sharding.items import Expansion, Item, SentPiece, Transfer
+from distir.transform.sharding.items import Expansion, Held, Item, SentPiece, Transfer
 from distir.transform.sharding.mesh import Mesh
 
 Cuts = tuple[tuple[int, int, int], ...]
@@ -39,8 +39,15 @@ class StageMesh(Mesh):
 class StagedExpansion(Expansion):
     """Expands items for all devices of the stage of each."""
 
-    def __init__(self, mesh: Mesh, single: Iterable[str], taken: Iterable[str], type_of: Callable[[str], Type]) -> None:
-        super().__init__(mesh, single, taken)
+    def __init__(
+        self,
+        mesh: Mesh,
+        single: Iterable[str],
+        taken: Iterable[str],
+        type_of: Callable[[str], Type],
+        held: Held | None = None,
+    ) -> None:
+        super().__init__(mesh, single, taken, held)
         self.type_of = type_of
 
     def names(self, name: str) -> tuple[str, ...]:
@@ -66,6 +73,8 @@ class StagedExpansion(Expansion):
         for rank, cut in sorted(cuts, key=lambda step: (step[0], len(step[1]))):
             self._cut(item, known, rank, cut, cuts)
         for to, (pieces, name) in enumerate(zip(item.pieces, made, strict=True)):
+            if to not in self.ranks(item.result):
+                continue
             joins = [join for join in item.joins if join[1] > 1]
             device = Attributes({"device": self.mesh.device(item.to, to)})
             sent = [

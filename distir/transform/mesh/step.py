@@ -14,15 +14,19 @@ from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of, without_idle_ends
+from distir.transform.mesh.owners import PARTITIONS
 from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.pipelined import with_ends
 from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, REPLICAS, TENSOR, plan
 from distir.transform.mesh.spread import SequenceSpread
 from distir.transform.mesh.wanted import gradients
 from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_ON_HOSTS
+from distir.transform.orphans import without_orphans
+from distir.transform.quantise_at_use import quantised_at_use
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.context import CONTEXTS, marked_for_context, tell_of_experts
 from distir.transform.sharding.ownership import with_owners
+from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.spread import no_sequence
 from distir.transform.steps import Count, StepError, step
 
@@ -41,7 +45,7 @@ NEEDED = {
     after=("cse", "pp", "accumulate"),
     before=(SHARDED, STATE_ON_HOSTS, IN_KERNELS),
     makes=(*SHARDS, ON_MESH),
-    choices={"zero": STAGES, "cp_kind": CONTEXTS},
+    choices={"zero": STAGES, "partition": PARTITIONS, "cp_kind": CONTEXTS},
 )
 def mesh(
     module: Module,
@@ -51,6 +55,8 @@ def mesh(
     cp: Count = 1,
     tp: Count = 1,
     zero: int = 0,
+    partition: str = PARTITIONS[0],
+    shard: int = 0,
     sequence: bool = False,
     cp_kind: str = CONTEXTS[0],
     skew: float = 0.0,
@@ -80,6 +86,14 @@ def mesh(
     gradients are reduced as soon as they are computed, of each microbatch where `accumulate` adds them up; with 3 also
     weights, which are gathered before their use in the forward pass, and again in the backward pass.
 
+    With `partition=owner` each parameter and its state are whole on one device, with balanced loads, instead of in
+    parts: gradients are reduced to it, it updates the weight alone, and the others are sent it. By default so are
+    matrices alone of which no dimension divides; vectors that do not divide are on every device.
+
+    With `shard=N` it partitions within groups of N neighbours along `dp`, and each group holds all: hybrid sharding
+    (HSDP). The mesh then has two axes, `dp` over the groups and `shard` within each. Gradients are scattered within the
+    groups first, and their parts are summed over the groups.
+
     Of a pipeline (`pp=2 microbatches=8 mesh dp=2 tp=2`) each stage becomes a mesh, with its passes written once. Each
     microbatch is split over the replicas; gradients are reduced when those of all microbatches are added up.
 
@@ -87,10 +101,15 @@ def mesh(
     """
     if str(zero) not in STAGES:
         raise StepError(f"`zero` expected a stage from 0 to 3, found {zero}")
-    sizes = {axis: size for axis, size in zip(AXES, (dp, ep, cp, tp), strict=True) if size > 1}
+    groups, inner = _in_groups(dp, shard)
+    sizes = {axis: size for axis, size in zip(AXES, (groups, inner, ep, cp, tp), strict=True) if size > 1}
     replicas = tuple(axis for axis in REPLICAS if axis in sizes)
     if not sizes:
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
+    if shard and not zero:
+        raise StepError("`shard` is the size of groups in which `zero` partitions: give it, as in `zero=3 shard=4`")
+    if partition != PARTITIONS[0] and not zero:
+        raise StepError("`partition` is how `zero` partitions: give it, as in `zero=1 partition=owner`")
     for option, given, axes in (
         ("zero", zero, replicas),
         ("sequence", sequence, [TENSOR]),
@@ -102,13 +121,14 @@ def mesh(
     with paused_collection():
         module = without_idle_ends(module)
         module = with_counted_losses(module) if replicas else module
+        module = _with_copies_where_used(module) if zero == 3 else module
         if cp > 1:
             tell_of_experts(module, cp)
             module = marked_for_context(module, cp_kind)
         module = with_owners(module, ep, skew) if ep > 1 else module
         analysis, entry = checked(module), entry_of(module)
-        placed = plan(analysis, entry, sizes, zero)
-        params = {p.name: t for p, t in zip(entry.params, placed.types, strict=True)}
+        placed = plan(analysis, entry, sizes, zero, partition)
+        updated = {p.name: t for p, t in zip(entry.params, placed.updated, strict=True)}
         results: dict[str, Places] = {}
         replaced = ParameterUpdates(module).replaced(entry)
         for param, k in replaced.items():
@@ -116,13 +136,28 @@ def mesh(
             if isinstance(new, str) and isinstance(stated, TensorType):
                 results[new] = stated.places
         is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
-        wanted = gradients(entry, analysis, params, per_microbatch=zero > 1 and not is_staged)
+        wanted = gradients(entry, analysis, updated, per_microbatch=zero > 1 and not is_staged)
         spread = SequenceSpread(TENSOR, tokens(analysis, entry)) if sequence else None
         partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread)
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         if sequence and not partition.spread_sums:
             raise ProgramError([no_sequence(entry, tp)])
         return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, partition.returned)
+
+
+def _in_groups(replicas: int, size: int) -> tuple[int, int]:
+    """The number of groups of replicas, and their size; without a size, or with one group, replicas by themselves."""
+    if size < 0 or (size and replicas % size):
+        message = f"`shard` expected the size of groups that {replicas} replicas divide into, found {size}"
+        raise StepError(f"{message}; {divisors(replicas)} would do")
+    return (replicas // size, size) if 1 < size < replicas else (replicas, 1)
+
+
+def _with_copies_where_used(module: Module) -> Module:
+    """The program in which each use quantises the weights that it gathers, so that no copy is kept in between."""
+    entry = entry_of(module)
+    weights = {p.name for p in entry.params if "param" in p.roles}
+    return without_orphans(module, *quantised_at_use(module, entry, weights))
 
 
 def _with_donations(entry: Function, replaced: Mapping[int, int]) -> Function:

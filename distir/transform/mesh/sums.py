@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from distir.analysis.stated_places import complaint
-from distir.ir import DISCARD, Apply, Arg, Meshes, PendingAlong, Places, TensorType, TupleType, Type, results
-from distir.ir.places import along, places
+from distir.ir import (
+    DISCARD,
+    Apply,
+    Arg,
+    Meshes,
+    OwnedAlong,
+    PendingAlong,
+    Places,
+    TensorType,
+    TupleType,
+    Type,
+    results,
+)
+from distir.ir.places import Place, along, places
 from distir.ops import type_of
 from distir.placement.along import PARTIAL
 from distir.placement.rule import Typing
@@ -33,6 +45,14 @@ class PendingSums:
         spread = self.spread.tokens(arg)
         return left if spread is None or spread.axis in kept else places((*left, spread))
 
+    def ended_of_microbatch(self, name: str, replicas: Collection[str]) -> None:
+        """End the sums of a gradient that is added to those of other microbatches.
+
+        Along axes of replicas that do not split it then, the sum of all is taken once, at the end.
+        """
+        split = {place.axis for place in self.gradients[name].wanted}
+        self.ended(name, [place.axis for place in self.values.pending(name) if place.axis in {*replicas} - split])
+
     def ended(self, arg: Arg, kept: Sequence[str] = ()) -> Arg:
         """A value without pending sums but along axes that are `kept`; a gradient is split as its update wants it."""
         now = self.values.places(arg)
@@ -41,7 +61,7 @@ class PendingSums:
         if left == now or gradient is None:
             return self.collectives.brought(arg, left)
         around, self.values.around = self.values.around, replace(self.values.around, of=gradient.of)
-        split = places((*left, *(p for p in gradient.wanted if along(left, p.axis) is None)))
+        split = places((*left, *(p for p in gradient.wanted if along(left, p.axis) is None and _is_had(p, now))))
         try:
             made = self.collectives.brought(arg, split if self._divides(arg, split) else left)
         except NoWay:
@@ -102,6 +122,11 @@ class PendingSums:
         made = [tuple(n for n in results(user) if n != DISCARD) or (name,) for user in users]
         sizes = (sum(_elements(type_of(v)) for v in self.values.instance.state(names)) for names in made)
         return len(users) > 1 and _elements(type_of(self.values.value(name))) <= sum(sizes)
+
+
+def _is_had(place: Place, now: Places) -> bool:
+    """Whether a value that is placed so now may be there: a sum, if one device is to have it."""
+    return not isinstance(place, OwnedAlong) or along(now, place.axis) == PendingAlong(place.axis)
 
 
 def _elements(type: Type) -> int:

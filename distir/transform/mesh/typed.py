@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from distir.analysis.placement_states import erased
 from distir.analysis.placing import dividing
 from distir.ir import Apply, TensorType, TupleType
 from distir.ir.places import cuts_of
 from distir.ops import OPS, Value, item_of, type_of
-from distir.placement.along import WHOLE, Split, State, of_item
+from distir.placement.along import PARTIAL, WHOLE, Owned, Split, State, is_host, of_item
 from distir.placement.rule import Typing
 from distir.transform.mesh.spread import SpreadSums
 from distir.transform.mesh.values import PlacedValues
@@ -33,6 +34,10 @@ def typing_along(
     if any(isinstance(type_of(v), TupleType) for v in vs):
         size = dividing(vs, axis, dict(values.axes)) or 1  # sizes are numbers
         return _of_items(op.name, statement, whole, states, ws, size)
+    if any(isinstance(s, Owned) for s in states):
+        if (by_owner := _by_owner(whole, states, ws)) is not None:
+            return by_owner
+        states = [WHOLE if isinstance(s, Owned) else s for s in states]
     if gathered:
         states = [WHOLE if isinstance(s, Split) else s for s in states]
 
@@ -43,6 +48,22 @@ def typing_along(
         return found if parts % needed == 0 else decided(states, math.lcm(parts, needed))
 
     return spread.typing(statement, axis, states, lambda states: decided(states))
+
+
+def _by_owner(vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]) -> Typing | None:
+    """How the owner of some operands executes an op alone, with sums brought to it; None if every device does.
+
+    What is only stored by its owner is needed by all, but by an op that is of nothing else on devices.
+    """
+    owners = {s for s in states if isinstance(s, Owned)}
+    fixed = {s for s in owners if not s.loose} or owners
+    rest = [s for v, s in zip(vs, states, strict=True) if not isinstance(s, Owned) and not is_host(v)]
+    (owner, *others) = fixed
+    if others or any(s is not WHOLE and s is not PARTIAL for s in rest) or (owner.loose and rest):
+        return None
+    needed = (Owned(owner.number) if s is PARTIAL or s == replace(owner, loose=True) else s for s in states)
+    found = tuple(WHOLE if isinstance(s, Owned) and s.number != owner.number else s for s in needed)
+    return Typing(found, tuple(WHOLE if is_host(w) else owner for w in ws))
 
 
 def _parts(vs: Sequence[Value], needed: Sequence[State], axis: str, values: PlacedValues) -> int:

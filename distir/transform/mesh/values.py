@@ -40,10 +40,14 @@ FIXED: Loose = frozenset()
 
 
 class PlacedValues:
-    """The names of a function in progress. `instance`: what is known of its values in the sequential program."""
+    """The names of a function in progress.
 
-    def __init__(self, function: Function, instance: Instance, axes: Axes) -> None:
+    `instance`: what is known of its values in the sequential program. `phase`: that in which the function is called.
+    """
+
+    def __init__(self, function: Function, instance: Instance, axes: Axes, phase: str = "") -> None:
         self.function, self.instance, self.axes, self.names = function, instance, axes, namer(function)
+        self._called_in = phase
         self.written: list[Statement] = []
         self.around = NO_FACTS
         """The facts of collectives for the present statement."""
@@ -61,6 +65,11 @@ class PlacedValues:
     def loose(self, arg: Arg) -> Loose:
         """The axes along which a value is split only to be stored so."""
         return self._loose.get(arg, FIXED) if isinstance(arg, str) else FIXED
+
+    @property
+    def phase(self) -> str:
+        """The phase of the present statement; where it states none, that in which the function is called."""
+        return self.around.phase or self._called_in
 
     def settled(self, arg: Arg) -> Arg:
         """An argument, with pending sums ended if a statement needed that."""

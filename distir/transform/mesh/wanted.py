@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Union
 
 from distir.analysis import Analysis, Instance
-from distir.ir import Apply, Arg, Call, Function, Places, SplitAlong, TensorType, Type
+from distir.ir import Apply, Arg, Call, Function, OwnedAlong, Places, SplitAlong, TensorType, Type
 from distir.ir.places import places, without
 from distir.ops import OPS, Value, type_of
 from distir.ops.layout import Layout, Letters
@@ -140,16 +140,23 @@ def _by_update(statement: Apply, instance: Instance, params: Mapping[str, Type])
     """
     found = layout_of(statement, instance)
     if found is None:
-        return ()
+        stored = (params.get(arg) for arg in statement.args if isinstance(arg, str))
+        return next(filter(None, (owned_in(t) for t in stored if isinstance(t, TensorType))), ())
     own = found.operands[1]
 
     def along_own(arg: Arg, its: Letters) -> Places:
         stored = params.get(arg) if isinstance(arg, str) else None
-        cuts = (p for p in stored.places if isinstance(p, SplitAlong)) if isinstance(stored, TensorType) else ()
-        pairs = ((cut, its[cut.dim]) for cut in cuts)
-        return places(replace(cut, dim=own.index(letter)) for cut, letter in pairs if letter and letter in own)
+        placed = stored.places if isinstance(stored, TensorType) else ()
+        pairs = ((cut, its[cut.dim]) for cut in placed if isinstance(cut, SplitAlong))
+        cuts = (replace(cut, dim=own.index(letter)) for cut, letter in pairs if letter and letter in own)
+        return places((*cuts, *(owned_in(stored) if isinstance(stored, TensorType) else ())))
 
     return max((along_own(arg, its) for arg, its in zip(statement.args, found.operands, strict=True)), key=len)
+
+
+def owned_in(stored: TensorType) -> Places:
+    """Where a parameter is on one device alone."""
+    return tuple(place for place in stored.places if isinstance(place, OwnedAlong))
 
 
 def layout_of(update: Apply, instance: Instance) -> Layout | None:
@@ -180,4 +187,5 @@ def _along(wanted: Places, made: Sequence[str | None], letters: Sequence[str | N
     for place in wanted:
         if isinstance(place, SplitAlong) and place.blocks:
             wanted = without(wanted, place.axis)
-    return places(SplitAlong(letters.index(made[p.dim]), p.axis) for p in wanted if isinstance(p, SplitAlong))
+    cuts = (SplitAlong(letters.index(made[p.dim]), p.axis) for p in wanted if isinstance(p, SplitAlong))
+    return places((*cuts, *(p for p in wanted if isinstance(p, OwnedAlong))))

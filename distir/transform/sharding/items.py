@@ -6,7 +6,7 @@ equal on every device and none communicates: then it is one function, called for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -30,6 +30,7 @@ from distir.ir import operands as operands_of
 from distir.ir.builder import FunctionBuilder
 from distir.ir.rewrite import on_stream, state_since, stating
 from distir.ops.group import GROUPED, GroupConstant, GroupParts, represented
+from distir.ops.tuples import TUPLING
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device, on_devices
 
 
@@ -124,6 +125,26 @@ def with_facts(item: Item, facts: Facts) -> Item:
     return replace(item, facts=item.facts.filled(facts))
 
 
+def made_by(item: Item) -> tuple[str, ...]:
+    """The names that an item defines."""
+    if isinstance(item, Each):
+        return item.statement.results
+    return item.results if isinstance(item, Joint) else (item.result,)
+
+
+def taken_by(item: Item) -> tuple[str, ...]:
+    """The names that an item uses."""
+    match item:
+        case Each(statement):
+            return tuple(_flat(statement.args))
+        case Joint(_, _, args):
+            return tuple(_flat(args))
+        case Ranked():
+            return ()
+        case _:
+            return tuple(_flat((item.arg,)))
+
+
 def is_call(item: Item) -> bool:
     """Whether the item calls a function."""
     return isinstance(item, Joint) or (isinstance(item, Each) and isinstance(item.statement, Call))
@@ -154,6 +175,10 @@ def alike(items: Iterable[Item]) -> bool:
     return all(isinstance(item, Each) and not names_device(item.statement) for item in items)
 
 
+Held = Callable[[str], Sequence[int]]
+"""By the name of a value: the ranks of the devices that have it, in ascending order."""
+
+
 class NoRun(Exception):  # noqa: N818 - a verdict on a mesh, not a failure of ours
     """The devices along some factors of an axis, in their order, are not equally far apart: which factors."""
 
@@ -168,9 +193,10 @@ class Expansion:
     If one device represents all, items are written for it, and `%x` stays `%x`.
     """
 
-    def __init__(self, mesh: Mesh, single: Iterable[str], taken: Iterable[str]) -> None:
+    def __init__(self, mesh: Mesh, single: Iterable[str], taken: Iterable[str], held: Held | None = None) -> None:
         self.mesh = mesh
         self.single = {*single}
+        self._held = held
         self.body: list[Statement] = []
         self._builder = FunctionBuilder("")
         self._builder.take(taken)
@@ -192,6 +218,17 @@ class Expansion:
             )
         return known
 
+    def ranks(self, name: str) -> Sequence[int]:
+        """The ranks of the devices that have a value."""
+        return range(self.mesh.ranks) if self._held is None or name == DISCARD else self._held(name)
+
+    def own(self, name: str) -> tuple[str, ...]:
+        """The names on the devices that have a value, in order."""
+        if self._held is None or name in self.single:
+            return self.names(name)
+        names = self.names(name)
+        return tuple(names[rank] for rank in self.ranks(name))
+
     def on(self, arg: Arg, rank: int) -> Arg:
         """An argument on one device."""
         if isinstance(arg, str):
@@ -199,11 +236,11 @@ class Expansion:
         return arg if isinstance(arg, Literal) else tuple(self.on(item, rank) for item in arg)
 
     def all(self, args: Iterable[Arg]) -> tuple[Arg, ...]:
-        """Arguments for all devices, grouped by argument."""
+        """Arguments for all devices that have them, grouped by argument."""
         found: list[Arg] = []
         for arg in args:
             if isinstance(arg, str):
-                found += self.names(arg)
+                found += self.own(arg)
             elif isinstance(arg, Literal):
                 found.append(arg)
             else:
@@ -212,7 +249,10 @@ class Expansion:
 
     def facts(self, facts: Facts, rank: int = 0) -> Facts:
         """Facts on a device, which name its copy of a parameter."""
-        return replace(facts, of=self._names[facts.of][rank]) if facts.of in self._names else facts
+        if facts.of not in self._names:
+            return facts
+        having = self.ranks(facts.of)
+        return replace(facts, of=self._names[facts.of][rank if rank in having else having[0]])
 
     def write(self, item: Item) -> None:
         """Append an item's statements."""
@@ -256,7 +296,7 @@ class Expansion:
             case Transfer():
                 self._transfer(item)
             case Joint(results, function, args):
-                names = tuple(name for result in results for name in self.names(result))
+                names = tuple(name for result in results for name in self.own(result))
                 self.body.append(Call(names, function, self.all(args)))
 
     def _transfer(self, item: Transfer) -> None:
@@ -274,6 +314,9 @@ class Expansion:
             case Collective(result, op, arg, attrs):
                 made, given = self.names(result), self.names(arg)
                 for ranks in self.mesh.groups(factors):
+                    if self._held is not None:
+                        self._of_owners(item, ranks)
+                        continue
                     own = tuple(given[rank] for rank in ranks)
                     self.body.append(Apply(tuple(made[rank] for rank in ranks), op, own, attrs))
             case LocalSlice(result, arg, axis) if self.mesh.representative:
@@ -281,7 +324,7 @@ class Expansion:
                 self.body.append(Apply((result, *(DISCARD,) * (size - 1)), "Split", (arg,), attrs))
             case LocalSlice(result, arg, axis):
                 attrs = Attributes({"axis": axis, "num_outputs": size})
-                for rank, name in enumerate(self.names(result)):
+                for rank, name in zip(self.ranks(result), self.own(result), strict=True):
                     made = tuple(name if n == self.mesh.coordinate(rank, factors) else DISCARD for n in range(size))
                     self.body.append(Apply(made, "Split", (self.on(arg, rank),), attrs))
             case Ranked(result, values) if self.mesh.representative:
@@ -314,6 +357,9 @@ class Expansion:
                 statement = replace(statement, attrs=self._moved(statement.op, statement.attrs, 0))
             self.body.append(statement)
             return
+        if self._held is not None:
+            self._each_that_has(statement, single)
+            return
         rows = zip(self._columns(statement.results, True), self._columns(statement.args), strict=True)
         attrs = statement.attrs if isinstance(statement, Apply) else NO_ATTRIBUTES
         moves = bool(attrs) and names_device(statement)
@@ -325,6 +371,59 @@ class Expansion:
             else:
                 own = self._moved(statement.op, attrs, rank) if moves else attrs
                 self.body.append(Apply(results, statement.op, args, own, claims, statement.stream, facts))
+
+    def _each_that_has(self, statement: Apply | Call, single: bool) -> None:
+        """Append a statement for each device that has its operands and results; of tuples, what it has of the items."""
+        packs = isinstance(statement, Apply) and statement.op in TUPLING
+        leaves = [*_flat(statement.results), *_flat(statement.args)]
+        having = [{*self.ranks(name)} for name in leaves if name not in self.single and name != DISCARD]
+        ranks = range(self.mesh.ranks)
+        if packs:
+            (whole,) = statement.results if statement.op == "MakeTuple" else statement.args
+            having = [{*self.ranks(str(whole))}]
+        for rank in [rank for rank in ranks if all(rank in own for own in having)][: 1 if single else None]:
+            results, args = ([self.on(arg, rank) for arg in row] for row in (statement.results, statement.args))
+            if packs:
+                results = [r for name, r in zip(statement.results, results, strict=True) if rank in self.ranks(name)]
+                args = [a for arg, a in zip(statement.args, args, strict=True) if self._has(rank, arg)]
+            facts, names = self.facts(statement.facts, rank), tuple(map(str, results))
+            claims = self._claims(statement.claims, rank) if statement.claims and not packs else ()
+            if isinstance(statement, Call):
+                self.body.append(Call(names, statement.function, tuple(args), claims, statement.stream, facts))
+            else:
+                own = self._moved(statement.op, statement.attrs, rank) if names_device(statement) else statement.attrs
+                self.body.append(Apply(names, statement.op, tuple(args), own, claims, statement.stream, facts))
+
+    def _has(self, rank: int, arg: Arg) -> bool:
+        """Whether a device has an argument."""
+        return not isinstance(arg, str) or arg in self.single or rank in self.ranks(arg)
+
+    def _of_owners(self, item: Collective, ranks: Sequence[int]) -> None:
+        """Append a collective of these devices, as far as they have its operand, or get its result."""
+        given, made = ([rank for rank in ranks if rank in self.ranks(name)] for name in (item.arg, item.result))
+        if not given and not made:
+            return
+        args, results = self.names(item.arg), self.names(item.result)
+        if item.op == "MPIBroadcast":
+            (root,) = given
+            self._names[item.result] = tuple(args[n] if n == root else name for n, name in enumerate(results))
+            self._broadcast(item, root, [rank for rank in ranks if rank != root])
+            return
+        attrs = self._moved(item.op, item.attrs, made[0]) if item.op == "MPIReduce" else item.attrs
+        own = tuple(args[rank] for rank in given)
+        self.body.append(Apply(tuple(results[rank] for rank in made), item.op, own, attrs))
+
+    def _broadcast(self, item: Collective, root: int, others: Sequence[int]) -> None:
+        """Append what gives a value of one device to others, which keeps its own."""
+        arg, names = self.names(item.arg)[root], self.names(item.result)
+        if len(others) == 1:
+            attrs = self._moved("Send", Attributes({"device": item.attrs["root"]}), others[0])
+            self.body.append(Apply((names[others[0]],), "Send", (arg,), attrs))
+        elif others:
+            ranks, device = sorted([root, *others]), item.attrs["root"]
+            devices = tuple(_on(self.mesh, device, rank) for rank in ranks)
+            made = tuple(DISCARD if rank == root else names[rank] for rank in ranks)
+            self.body.append(Apply(made, "MPIBroadcast", (arg,), Attributes({"devices": devices})))
 
     def _columns(self, args: Sequence[Arg], made: bool = False) -> Iterable[tuple[Any, ...]]:
         """Arguments, or results, by device.

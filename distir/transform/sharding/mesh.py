@@ -11,6 +11,7 @@ from typing import Literal
 
 from distir.ir import HOST, Apply, Attributes, Call, Function, Module, Statement, TensorType, TupleType, Type, types
 from distir.ops.group import represented
+from distir.placement.along import Owned, State, parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,23 @@ class Mesh:
         for factor in factors:
             place = place * self.factors[factor] + rank // self.inner(factor) % self.factors[factor]
         return place
+
+    def having(self, state: State) -> Sequence[int]:
+        """The ranks of the devices that have some of a value in this state."""
+        if isinstance(state, tuple):
+            found = {rank for item in state for rank in self.having(item)}
+            return sorted(found) if state else range(self.ranks)
+        owned = [(k, own.number - 1) for k, (own, _) in enumerate(parts_of(state)) if isinstance(own, Owned)]
+        if not owned:
+            return range(self.ranks)
+        return [rank for rank in range(self.size) if all(self.coordinate(rank, (k,)) == n for k, n in owned)]
+
+    def held(self, type: Type, state: State, rank: int) -> Type:
+        """The type of what a device has of a value whose parts have a type: of a tuple, those items that it has."""
+        if not isinstance(type, TupleType) or not isinstance(state, tuple):
+            return type
+        rows = [(item, own) for item, own in zip(type.items, state, strict=True) if rank in self.having(own)]
+        return TupleType(tuple(self.held(item, own, rank) for item, own in rows))
 
     def groups(self, factors: Sequence[int]) -> list[tuple[int, ...]]:
         """The ranks that differ in their place along factors alone, in order of these places."""

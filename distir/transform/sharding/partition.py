@@ -138,7 +138,7 @@ class Partition:
             for p, s in zip(function.params, states, strict=True)
         )
         written, expansion = self._expanded(function.name, params, body, returned)
-        copies = {p.name: expansion.names(p.name)[0] for p in function.params}
+        copies = {p.name: own[0] for p in function.params if (own := expansion.own(p.name))}
         self.functions |= {name: with_parameters_named(callee, copies) for name, callee in self.functions.items()}
         self.functions[written.name] = written
         return Entry(
@@ -204,7 +204,7 @@ class Partition:
             for p, t, s, v in zip(function.params, stated, states, vs, strict=True)
         )
         single = tuple(is_host(body.value(arg)) for arg in function.returned)
-        if alike(body.items) and not placed:
+        if alike(body.items) and not placed and not body.owns:
             own = [item.statement for item in body.items if isinstance(item, Each)]
             statements = (*own, Return(function.returned))
             results = [type_of(body.value(arg)) for arg in returned]
@@ -232,8 +232,9 @@ class Partition:
         expansion = self._expansion(body, single)
         written: list[Param] = []
         for param in params:
-            for rank, own in enumerate(expansion.names(param.name)):
-                written.append(Param(own, self._placed(param.type, rank, param.name in single), param.roles))
+            for rank, own in zip(expansion.ranks(param.name), expansion.own(param.name), strict=False):
+                held = self.mesh.held(param.type, body.state(param.name), rank) if body.owns else param.type
+                written.append(Param(own, self._placed(held, rank, param.name in single), param.roles))
         self._write(body, expansion)
         statements: tuple[Statement, ...] = (*expansion.body, Return(expansion.all(returned)))
         return Function(name, tuple(written), statements, facts=body.function.facts), expansion

@@ -37,6 +37,7 @@ from distir.placement.along import (
     Unsplit,
     holds_partial,
     is_host,
+    is_owned,
     is_partial,
     is_whole,
     nested,
@@ -121,6 +122,11 @@ class Resharding:
         if isinstance(arg, str):
             return self._states.get(arg, WHOLE)
         return WHOLE if isinstance(arg, Literal) else tuple(map(self.state, arg))
+
+    @property
+    def owns(self) -> bool:
+        """Whether some devices do not have some value."""
+        return any(map(is_owned, self._one))
 
     def is_defined(self, name: str) -> bool:
         """Whether a name is defined so far."""

@@ -35,7 +35,7 @@ from distir.ir.rewrite import substituted
 from distir.ops import Value, type_of
 from distir.ops.group import GROUPED
 from distir.ops.layout import Shared
-from distir.placement.along import WHOLE, Nested, Split, State, is_host, is_whole
+from distir.placement.along import WHOLE, Nested, Owned, Split, State, is_host, is_whole
 from distir.placement.part_types import part_of
 from distir.transform.sharding.items import at_rank, moved_attributes
 from distir.transform.sharding.mesh import Mesh
@@ -76,8 +76,10 @@ def gather(
         else:
             own = mesh.of(type_of(value))
             here = part_of(type_of(value), state, own.size)
-            names = [hint] if mesh.representative else [f"{hint}_{rank + 1}" for rank in range(own.size)]
-            parts = [f.param(name, at_rank(here, mesh, rank)) for rank, name in enumerate(names)]
+            ranks = own.having(state)
+            names = [hint] if mesh.representative else [f"{hint}_{rank + 1}" for rank in ranks]
+            each = [at_rank(own.held(here, state, rank), mesh, rank) for rank in ranks]
+            parts = [f.param(name, held) for name, held in zip(names, each, strict=True)]
             joined.append(
                 lambda hint=hint, parts=parts, value=value, state=state, own=own: _join(
                     f, hint, parts, type_of(value), state, own
@@ -115,13 +117,13 @@ def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, m
     if isinstance(state, tuple):
         assert isinstance(type, TupleType)
         items = f.apply("UnpackTuple", arg, results=tuple(f"{hint}_{k}" for k in range(len(state))))
-        spread = [_spread(f, item, item, t, s, mesh) for item, t, s in zip(items, type.items, state, strict=True)]
-        return [
-            *(
-                f.apply("MakeTuple", *of, results=(part,))[0]
-                for part, of in zip(parts, zip(*spread, strict=True), strict=True)
-            )
+        spread = [
+            dict(zip(mesh.having(s), _spread(f, item, item, t, s, mesh), strict=True))
+            for item, t, s in zip(items, type.items, state, strict=True)
         ]
+        of_each = ([own[rank] for own in spread if rank in own] for rank in mesh.having(state))
+        names = (parts[rank] for rank in mesh.having(state))
+        return [f.apply("MakeTuple", *of, results=(part,))[0] for part, of in zip(names, of_each, strict=True)]
     if isinstance(state, Nested):
         return _spread_along(f, hint, arg, devices, state, mesh)
     assert isinstance(state, Split)
@@ -163,10 +165,14 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
     root = mesh.device(_device(type, mesh), 0)
     if isinstance(state, tuple):
         assert isinstance(type, TupleType)
-        items = [
-            f.apply("UnpackTuple", part, results=tuple(f"{part}_{k}" for k in range(len(state)))) for part in parts
-        ]
-        rows = zip(zip(*items, strict=True), type.items, state, strict=True)
+        items: list[list[str]] = [[] for _ in state]
+        for rank, part in zip(mesh.having(state), parts, strict=True):
+            held = [k for k, own in enumerate(state) if rank in mesh.having(own)]
+            for k, item in zip(
+                held, f.apply("UnpackTuple", part, results=tuple(f"{part}_{k}" for k in held)), strict=True
+            ):
+                items[k].append(item)
+        rows = zip(items, type.items, state, strict=True)
         joined = [_join(f, f"{hint}_{k}", row, t, s, mesh) for k, (row, t, s) in enumerate(rows)]
         return f.apply("MakeTuple", *joined, results=(hint,))[0]
     if isinstance(state, Nested):
@@ -199,6 +205,11 @@ def _spread_along(
     """Write one value for each device, from a value on the first one: along one factor after the other."""
     held: dict[int, Arg] = {0: arg}
     for k, own, size in state.cuts:
+        if isinstance(own, Owned):
+            held = {rank + (own.number - 1) * mesh.inner(k): part for rank, part in held.items()}
+            for rank in held if own.number > 1 else ():
+                held[rank] = f.apply("Send", held[rank], results=(f"{hint}_owned",), device=devices[rank])[0]
+            continue
         ranks = {rank: _ranks_along(rank, k, 1 if mesh.representative else size, mesh) for rank in held}
         spread = {
             rank: _spread_of(f, hint, held[rank], own, size, [devices[to] for to in along], k, mesh)
@@ -240,8 +251,13 @@ def _join_along(
     f: FunctionBuilder, hint: str, parts: Sequence[str], devices: Sequence[int], state: Nested, mesh: Mesh
 ) -> Arg:
     """Write the value of which the devices hold parts, on the first of them: along one factor after the other."""
-    held: dict[int, Arg] = dict(enumerate(parts))
+    held: dict[int, Arg] = dict(zip(mesh.having(state), parts, strict=True))
     for k, own, size in reversed(state.cuts):
+        if isinstance(own, Owned):
+            held = {rank - (own.number - 1) * mesh.inner(k): part for rank, part in held.items()}
+            for rank in held if own.number > 1 else ():
+                held[rank] = f.apply("Send", held[rank], results=(f"{hint}_first",), device=devices[rank])[0]
+            continue
         count = 1 if mesh.representative else size
         firsts = [rank for rank in held if mesh.coordinate(rank, (k,)) == 0]
         held = {

@@ -27,6 +27,7 @@ from distir.transform.entry import entry_of
 from distir.transform.instances import states_of_calls
 from distir.transform.interleaving import interleaved_calls
 from distir.transform.orphans import without_orphans
+from distir.transform.quantise_at_use import quantised_at_use
 from distir.transform.steps import StepError, always, step, tell
 from distir.transform.zero.body import rewritten
 from distir.transform.zero.gather_at_use import GatherAtUse, handing_on
@@ -34,7 +35,6 @@ from distir.transform.zero.groups import ASSIGN, WeightGroup, groups_of
 from distir.transform.zero.hybrid import in_groups, summed_over_groups
 from distir.transform.zero.partition import Copies, Owner, Partition, parameter_of, partitions
 from distir.transform.zero.plain import with_sums_for_updates, without_buckets
-from distir.transform.zero.quantise_at_use import quantised_at_use
 from distir.transform.zero.reduce_per_microbatch import ReducePerMicrobatch
 from distir.transform.zero.scatter_gather import gather, partitioned_params, partitioned_results, scatter
 from distir.transform.zero.slots import Partitioned, sends

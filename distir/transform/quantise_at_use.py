@@ -11,13 +11,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, Union
 
-from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Function, Module, Statement, names, operands
+from distir.diagnostics import Diagnostic, ProgramError
+from distir.diagnostics.codes import transforms as codes
+from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Function, Module, Site, Statement, names, operands
 from distir.ir.dataflow import uses
 from distir.ir.rewrite import Rewriter, Variants, with_operands
 from distir.ir.types import TensorType, TupleType, Type
 from distir.ops import type_of
 from distir.transform.checking import checked
-from distir.transform.zero.groups import needed_whole
 
 A = TypeVar("A", bound=Arg)
 
@@ -167,7 +168,8 @@ class _Body:
                     statement = replace(statement, function=self.owner.taking(statement.function, tuples).name)
             case _:
                 if packed:
-                    raise needed_whole(self.function, index, packed[0])
+                    message = f"this statement needs `%{packed[0]}` whole, and copies of weights are made where used"
+                    raise ProgramError([Diagnostic(codes.NOT_PARTITIONABLE, Site(self.function.name, index), message)])
         return self._with_copies(index, statement, [name for name in used if name not in packed])
 
     def _unpacked(self, statement: Apply) -> Apply:
