@@ -108,7 +108,7 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
         recompute=job.recompute,
         offload=job.offload or None,
         offload_optimizer=job.state_on_host or None,
-        compile=job.compile or None if framework != "torchtitan" else job.compile,
+        compile=job.compile if FRAMEWORKS[framework].by_compiler else None,
         async_tp=job.async_tp,
         loss_parallel=job.tp > 1 and not job.gathers_logits,
         framework=framework,
@@ -126,7 +126,8 @@ def program_of(job: Job, framework: str, gpu: str) -> RunProgram:
         found = plan_of(run_of(job, framework, gpu), described=model)
     except REFUSALS as error:
         raise ConfigurationError(reason(error)) from None
-    if not job.overlap and FRAMEWORKS[framework].overlap and framework != "torchtitan":
+    chosen = FRAMEWORKS[framework]
+    if not job.overlap and chosen.overlap and not chosen.always_overlaps:
         kept = tuple(kind for kind in found.step.overlap if kind in ("transfers", ASYNC_TP))
         found = replace(found, step=replace(found.step, overlap=kept))
     elif job.overlap and not set(found.step.overlap) - {ASYNC_TP}:

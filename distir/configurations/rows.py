@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 from distir.configurations.formats import FORMATS
@@ -87,7 +88,7 @@ def _described(title: str) -> tuple[Decoder | None, int | None]:
     return (found if isinstance(found, Decoder) else None), sequence
 
 
-def exported(job: Job, name: str, title: str = "") -> Exported:
+def exported(job: Job, name: str, title: str = "", told: Callable[[Exported], str] | None = None) -> Exported:
     """A job in a format: its text has comments on what it is of, how it is started, and what is not carried over.
 
     Raises ConfigurationError for a format that is not known.
@@ -97,18 +98,20 @@ def exported(job: Job, name: str, title: str = "") -> Exported:
         raise ConfigurationError(
             f"there is no format `{name}`", f"did you mean `{near}`?" if near else f"there are {', '.join(FORMATS)}"
         )
-    write = FORMATS[name].write
-    if write is None:
+    form = FORMATS[name]
+    if form.write is None:
         writable = ", ".join(f"`{other}`" for other in FORMATS if FORMATS[other].write)
         raise ConfigurationError(f"`{name}` is read, not written", f"{writable} are written")
-    written = write(job)
+    written = form.write(job)
+    said = told(written) if told else ""
     if written.text.startswith("{"):  # JSON has no comments
         document = json.loads(written.text)
-        document["distir"] = {"from": title, **document["distir"]}
+        document["distir"] = {"from": title, "runs": said, **document["distir"], "not_carried_over": written.lost}
         return replace(written, text=json.dumps(document, indent=2) + "\n")
-    how = f"{FORMATS[name].title}, version {FORMATS[name].version}; one process per GPU: "
+    how = f"{form.title}, version {form.version}; one process per GPU: "
     head = [
         title,
+        said,
         f"{how}torchrun --nnodes {job.nodes} --nproc-per-node {job.gpus_per_node} …",
         *(f"not carried over: {lost}" for lost in written.lost),
     ]
