@@ -12,6 +12,7 @@ from typing import Final
 from distir.configurations.jobs import GLOBAL_BATCH, MICRO_BATCH, MODEL, SEQUENCE, Job
 from distir.configurations.options import ConfigurationError
 from distir.cost import Hardware, load
+from distir.cost.catalogue import node_of
 from distir.ir import DTYPES, Module, TensorType
 from distir.models.catalogue import program
 from distir.models.decoder import Decoder
@@ -140,6 +141,12 @@ def gpu_of(hardware: str) -> str:
     """The GPU of a profile, as runs name it; the profile itself, its name or path, where they name none."""
     same = (gpu for gpu, profile in GPUS.items() if hardware in (gpu, profile, load(profile).name))
     return next(same, hardware)
+
+
+def gpu_of_machine(hardware: str) -> str:
+    """The GPU of a machine of any number of nodes, as runs name it. Raises HardwareError for one that is not known."""
+    node = node_of(load(hardware))
+    return gpu_of(hardware if node is None else node[0])
 
 
 def answer(job: Job, found: RunProgram) -> Answer:

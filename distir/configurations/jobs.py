@@ -204,6 +204,8 @@ class Exported:
     text: str
     losses: Mapping[str, str] = field(default_factory=dict[str, str])
     reading: ReadJob | None = None
+    told: str = ""
+    """How the framework runs it: its time and memory."""
 
     @property
     def lost(self) -> list[str]:
