@@ -301,8 +301,10 @@ def _step(said: Answer, ideal: float | None) -> str:
     """The seconds of a step, and by how much they are more than those of a row."""
     from distir.cost import show_seconds
 
-    more = "" if not ideal else f" ({said.step_time_s / ideal - 1:+.0%} to the ideal)"
-    return f"{show_seconds(said.step_time_s)} a step{more}"
+    if not ideal:
+        return f"{show_seconds(said.step_time_s)} a step"
+    more = round(100 * (said.step_time_s / ideal - 1))
+    return f"{show_seconds(said.step_time_s)} a step ({more:+d}%; ideal: {show_seconds(ideal)})"
 
 
 def _ranked(path: str, number: int) -> Row:

@@ -6,7 +6,7 @@ No format lists what it loses. Whatever a job or its model says, and reading fin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
@@ -60,21 +60,32 @@ def named(path: str) -> str:
     return f"the model's {words}" if path.startswith("model.") else words
 
 
-def carried(job: Job, written: Written, read: Job, beside: frozenset[str]) -> dict[str, str]:
+def carried(
+    job: Job, written: Written, read: Job, beside: Collection[str], name: str, runs: Mapping[str, Sequence[Any]]
+) -> dict[str, str]:
     """What of a job is lost, by field, in words: where what was written is read otherwise, or said beside it alone.
 
-    `beside`: fields that the reader was given since the configuration does not say them.
+    `beside`: fields that the reader was given since the configuration does not say them; `runs`: the values of fields
+    that the framework of this name has.
     """
     found = differences(normal(job), normal(read))
     why = {path: text for path, text in written.why.items() if path in {*found, *beside} or path.startswith(ALWAYS)}
     rest: dict[str, list[str]] = {}
     for path, (before, after) in found.items():
         owner, _, last = path.rpartition(".")
-        if why.keys().isdisjoint({path, owner, "model" if owner else path}):
-            part = "" if owner in ("", "model", "model.names") else f"{last.replace('_', ' ')} "
-            whole = owner if part else path
-            rest.setdefault(whole, []).append(f"{part}{shown(before)} here, {shown(after)} as it is written")
+        if not why.keys().isdisjoint({path, owner, "model" if owner else path}):
+            continue
+        if path in runs and before not in runs[path]:
+            why[path] = f"{named(path)} {shown(before)}: {name} has {listed(runs[path])}; {shown(after)} is written"
+            continue
+        part = "" if owner in ("", "model", "model.names") else f"{last.replace('_', ' ')} "
+        rest.setdefault(owner if part else path, []).append(f"{part}{shown(before)}, {shown(after)} as it is written")
     return why | {path: f"{named(path)}: {'; '.join(texts)}" for path, texts in rest.items()}
+
+
+def listed(values: Sequence[Any]) -> str:
+    """Values of a field, one after the other."""
+    return ", ".join(map(shown, values))
 
 
 def shown(value: Any) -> str:

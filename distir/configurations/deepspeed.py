@@ -234,15 +234,12 @@ def write(job: Job) -> Written:
     of_layers = "activation_checkpoint_interval=1 of PipelineModule" if job.pp > 1 else "deepspeed.checkpointing.checkpoint"
     why = unsaid(job) | {
         "pp": f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {job.pp} stages",
-        "schedule": f"the schedule {job.schedule}: DeepSpeed has 1f1b",
-        "schedule_file": f"the schedule {job.schedule_file}: DeepSpeed has 1f1b",
         "zero": f"ZeRO stage {job.zero}: DeepSpeed's pipelines take stages 0 and 1",
         "stages": f"stages of {','.join(map(str, job.stages))} layers: see partition_method of PipelineModule",
         "ep": f"experts over {job.ep} replicas: give deepspeed.moe.layer.MoE ep_size={job.ep}",
         "sequence_parallel": "sequence parallelism: DeepSpeed's AutoTP splits weights alone",
         "gathers_logits": "logits that are gathered: see tensor_parallel.vocab_parallel_lm_head",
         "shard": f"state within groups of {job.shard} replicas: see deepspeed.zero.MiCS_Init",
-        "precision": f"precision {job.precision}: DeepSpeed has bf16 and fp16",
         "recompute": f"recomputation `{job.recompute}`: the model does it, through {of_layers}, for whole layers",
         "compile": "torch.compile: call engine.compile()",
     }
@@ -283,6 +280,22 @@ DEEPSPEED = configuration_format(
         read=read,
         framework="deepspeed",
         beside=("model", "seq"),
+        runs={
+            "pp": (1,),
+            "ep": (1,),
+            "schedule": ("1f1b",),
+            "zero": (0, 1, 2, 3),
+            "sequence_parallel": (False,),
+            "precision": ("bf16", "fp16", "fp32"),
+            "gradients": ("", *dict.fromkeys(DTYPES.values())),
+            "attention": ("",),
+            "recompute": ("none",),
+            "compile": (False,),
+            "async_tp": (False,),
+            "gathers_logits": (False,),
+            "optimizer": ("", "muon"),
+            "offload": (0,),
+        },
     ),
     write,
 )

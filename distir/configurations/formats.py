@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from distir.configurations.carried import carried
 from distir.configurations.jobs import ALWAYS, Exported, Job, ReadJob, Supplied, Written
@@ -18,7 +19,8 @@ class Format:
 
     `read` takes a text, the path that messages name, and what is given beside it; it raises ConfigurationError.
     `framework`: what runs its jobs, a word of `distir.validate.FRAMEWORKS`; empty where each file says. `beside`: what
-    files leave to be said beside them, fields of `Supplied`.
+    files leave to be said beside them, fields of `Supplied`. `runs`: by field of a job, the values of which there are
+    jobs that this version runs; of fields that are not listed, any. Whether it runs a job follows from `lost`, below.
     """
 
     name: str
@@ -29,6 +31,11 @@ class Format:
     write: Callable[[Job], Exported] | None = None
     framework: str = ""
     beside: tuple[str, ...] = ()
+    runs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
+
+    def lost(self, job: Job) -> list[str]:
+        """What the framework cannot run of a job, or its configuration cannot say; nothing where it runs that."""
+        return [f"`{self.name}` is read, not written"] if self.write is None else self.write(job).lost
 
 
 FORMATS: Registry[Format] = Registry()
@@ -56,7 +63,7 @@ def _exported(form: Format, written: Written, job: Job) -> Exported:
         return Exported(written.text, {**written.why, f"{ALWAYS}read": refusal})
     if job.model is None:
         reading = replace(reading, job=replace(reading.job, model=None, name=job.name))
-    lost = carried(job, written, reading.job, frozenset(beside - set(form.beside)))
+    lost = carried(job, written, reading.job, beside - set(form.beside), form.name, form.runs)
     return Exported(written.text, lost, reading)
 
 

@@ -134,13 +134,7 @@ def write(job: Job) -> Written:
         field: f"{what} parallelism of {getattr(job, field)}: FSDP2 shards data-parallel replicas"
         for field, what in degrees.items()
     }
-    why |= unsaid(job) | {
-        "optimizer": f"the optimizer {job.optimizer}: make it behind the plan",
-        "zero": f"ZeRO stage {job.zero}: FSDP2 shards weights, gradients and state",
-        "gradients": f"gradients in {job.gradients}: they are reduced in float32",
-        "recompute": f"recomputation `{job.recompute}`: whole layers are recomputed, or nothing",
-        "precision": f"precision {job.precision}: FSDP2 computes in the type that it gathers weights in",
-    }
+    why |= unsaid(job) | {"optimizer": f"the optimizer {job.optimizer}: make it behind the plan"}
     published = published_decoder(job.name)
     if job.name and published is None:
         why["model"] = f"the model {job.name}: `wrap` takes yours"
@@ -171,6 +165,18 @@ FSDP2 = configuration_format(
         suffixes=(".py",),
         read=read,
         framework="fsdp2",
+        runs={
+            **dict.fromkeys(("tp", "pp", "cp", "ep"), (1,)),
+            "zero": (2, 3),
+            "precision": tuple(PRECISIONS.values()),
+            "gradients": ("",),
+            "attention": ("",),
+            "recompute": ("none", "full"),
+            "overlap": (True,),
+            "optimizer": ("",),
+            "offload": (0,),
+            "state_on_host": (False,),
+        },
     ),
     write,
 )

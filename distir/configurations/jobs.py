@@ -221,7 +221,7 @@ def normal(job: Job) -> Job:
     in_stages = {} if job.pp > 1 else {"schedule": "1f1b", "schedule_file": "", "virtual": 1}
     in_shards = {} if job.tp > 1 else {"sequence_parallel": False, "gathers_logits": False, "async_tp": False}
     etp = (job.etp or job.tp) if job.ep > 1 and job.tp > 1 else 0
-    overlap = job.overlap and job.gpus > 1
+    overlap = job.overlap and replicas > 1
     return replace(job, zero=sharded, shard=group, stages=stages, etp=etp, overlap=overlap, **in_stages, **in_shards)
 
 

@@ -456,9 +456,6 @@ def layout_of(stages: tuple[int, ...]) -> str:
     return f"E{'|'.join(layers)}L"
 
 
-SCHEDULES: Final = ("1f1b", "interleaved")
-"""The schedules of Megatron Core's pipelines."""
-
 STRATEGIES: Final = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 """Of Megatron-FSDP: what is sharded, as the stage of ZeRO."""
 
@@ -513,7 +510,7 @@ def _precision(options: Options) -> str:
         raise options.wrong(options.line("fp16"), "`fp16` and `bf16` contradict each other", "use one of them")
     if fp4:
         return "nvfp4"
-    if fp8 and recipe == "mxfp8":
+    if fp8 and "mxfp8" in (fp8, recipe):
         return "mxfp8"
     if fp8:
         if recipe not in (None, "delayed"):
@@ -625,21 +622,18 @@ def options_of(job: Job, why: dict[str, str]) -> dict[str, Any]:
     elif what == "modules":
         known = [name for name in layers.split(",") if name in MEGATRONS]
         found |= {"recompute_granularity": "selective", "recompute_modules": known} if known else {}
-    has = f"Megatron-LM recomputes whole layers, or modules: {', '.join(MEGATRONS)}"
-    why["recompute"] = f"recomputation `{job.recompute}`: {has}"
-    found |= {"bf16": True} if job.precision in ("bf16", "fp8") else {"fp16": True} if job.precision == "fp16" else {}
-    if job.precision == "fp8":
-        found["fp8_format"] = "hybrid"
+    found |= {"fp16": True} if job.precision == "fp16" else {"bf16": True} if job.precision not in ("", "fp32") else {}
+    if job.precision in ("fp8", "mxfp8"):
+        found["fp8_format"] = "hybrid" if job.precision == "fp8" else "e4m3"
+        found["fp8_recipe"] = "mxfp8" if job.precision == "mxfp8" else None
     found["grad_reduce_in_bf16"] = job.gradients == "bf16" or None
     found["accumulate_allreduce_grads_in_fp32"] = (job.precision == "fp16" and not job.gradients) or None
     if job.attention in ("unfused", "fused"):
         found["attention_backend"] = "unfused"
         found["no_masked_softmax_fusion"] = job.attention == "unfused" or None
-    why["attention"] = f"attention by `{job.attention}`: Megatron-LM takes Transformer Engine's kernel"
     found["tp_comm_overlap"] = job.async_tp or None
     found["cpu_offloading_num_layers"] = job.offload or None
     found["optimizer_cpu_offload"] = job.state_on_host or None
-    why["gathers_logits"] = "logits that are gathered: Megatron-LM computes the loss in shards of the vocabulary"
     why["compile"] = "torch.compile: Megatron-LM has fused kernels of its own"
     return {name: value for name, value in found.items() if value is not None}
 
@@ -651,10 +645,6 @@ def _pipeline_options(job: Job, why: dict[str, str]) -> dict[str, Any]:
     if job.schedule == "interleaved" and uneven:
         wants = f"multiples of {job.pp} stages, not {job.microbatches}"
         why["schedule"] = f"interleaving: Megatron-LM wants microbatches in {wants}"
-    elif job.schedule_file or job.schedule not in SCHEDULES:
-        has = ", ".join(SCHEDULES)
-        why["schedule"] = f"the schedule {job.schedule_file or job.schedule}: Megatron-LM has {has}, and 1f1b is written"
-    why["schedule_file"] = why.get("schedule", "")
     if job.stages and len(job.stages) > job.pp and not interleaved:
         shown = ",".join(map(str, job.stages))
         why["stages"] = f"stages of {shown} layers: Megatron-LM deals several out to a device only for interleaving"
@@ -678,7 +668,7 @@ def _sharding_options(job: Job, why: dict[str, str]) -> dict[str, Any]:
         found["num_distributed_optimizer_instances"] = job.dp // job.shard
     elif job.shard:
         why["shard"] = f"state within groups of {job.shard} replicas: Megatron-FSDP is given to all"
-    if job.overlap and job.dp > 1:
+    if job.overlap and job.dp * job.cp > 1:
         found |= {
             "overlap_grad_reduce": True,
             **({"overlap_param_gather": True} if job.zero and not layer_wise else {}),
@@ -693,6 +683,20 @@ def _sharding_options(job: Job, why: dict[str, str]) -> dict[str, Any]:
     return found
 
 
+RUNS: Final = {
+    "schedule": ("1f1b", "interleaved"),
+    "schedule_file": ("",),
+    "zero": (0, 1, 2, 3),
+    "precision": ("bf16", "fp16", "fp8", "mxfp8", "fp32"),
+    "gradients": ("", "bf16"),
+    "attention": ("", "fused", "unfused"),
+    "recompute": ("none", "full", *(f"modules:{name}" for name in MEGATRONS)),
+    "compile": (False,),
+    "gathers_logits": (False,),
+    "optimizer": ("", "muon"),
+}
+"""What Megatron-LM runs, by field of a job; with `full`, the first N layers, and several modules, too."""
+
 MEGATRON = configuration_format(
     Format(
         name="megatron",
@@ -702,6 +706,7 @@ MEGATRON = configuration_format(
         read=read,
         framework="megatron",
         beside=("gpus",),
+        runs=RUNS,
     ),
     write,
 )

@@ -75,7 +75,7 @@ def _recipe(value: Any) -> tuple[str, Any]:
     if "nvfp4" in word:
         return "fp4", "e2m1"
     if "mxfp8" in word:
-        return "fp8_recipe", "mxfp8"
+        return "fp8_format", "mxfp8"
     if "fp8" in word:
         return "fp8_format", "hybrid"
     return ("fp16", True) if word.startswith("fp16") else ("bf16", True)
@@ -413,7 +413,8 @@ def write_bridge(job: Job) -> Written:
     why["gradients"] = "gradients in bf16: set grad_reduce_in_fp32=False in the recipe's MixedPrecisionConfig"
     flags.pop("grad_reduce_in_bf16", None)  # `ddp.grad_reduce_in_fp32` is overwritten by that of the precision
     own = {name: flags.pop(name) for name in OPTIMIZERS_OWN if name in flags}
-    precision = "bf16_with_fp8_delayed_scaling_mixed" if job.precision == "fp8" else f"{job.precision}_mixed"
+    recipe = {"fp8": "bf16_with_fp8_delayed_scaling", "mxfp8": "bf16_with_mxfp8"}.get(job.precision, job.precision)
+    precision = f"{recipe}_mixed"
     tables: dict[str, dict[str, Any]] = {"model": dict(STATED), "train": {}, "ddp": {}, "dist": {}}
     if job.seq:
         tables["dataset"] = {"seq_length": job.seq}  # `ConfigContainer.validate` wants that of the model
@@ -477,7 +478,6 @@ def write_nemo(job: Job) -> Written:
     """A configuration of NeMo."""
     why = unsaid(job)
     flags = megatron.options_of(job, why)
-    why["zero"] = f"ZeRO stage {job.zero}: NeMo's distributed optimizer is stage 1"
     why["stages"] = f"stages of {','.join(map(str, job.stages))} layers: NeMo's configuration has no layout"
     back = {"seq_length": "encoder_seq_length", "recompute_granularity": "activations_checkpoint_granularity",
             "recompute_method": "activations_checkpoint_method", "disable_bias_linear": "bias",
@@ -488,6 +488,8 @@ def write_nemo(job: Job) -> Written:
     model: dict[str, Any] = {}
     if job.offload:
         model["cpu_offloading"] = True
+    if job.schedule == "interleaved" and "pipeline_model_parallel_layout" in flags:
+        flags["num_virtual_stages_per_pipeline_rank"] = job.virtual
     for name, value in flags.items():
         to, of_field = _in_yaml(name, value)
         to = back.get(name, to)
@@ -532,6 +534,7 @@ MEGATRON_BRIDGE = configuration_format(
         read=read_bridge,
         framework="nemo",
         beside=("gpus",),
+        runs={**megatron.RUNS, "precision": ("bf16", "fp16", "fp8", "mxfp8"), "gradients": ("",)},
     ),
     write_bridge,
 )
@@ -544,6 +547,16 @@ NEMO_FORMAT = configuration_format(
         suffixes=(".yaml", ".yml"),
         read=read_nemo,
         framework="nemo",
+        runs={
+            **megatron.RUNS,
+            "zero": (0, 1),
+            "stages": ((),),
+            "precision": ("bf16", "fp16", "fp8", "fp32"),
+            "attention": ("", "fused"),
+            "recompute": ("none", "full"),
+            "optimizer": ("",),
+            "state_on_host": (False,),
+        },
     ),
     write_nemo,
 )

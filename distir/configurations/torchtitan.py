@@ -385,7 +385,7 @@ def _recomputation(options: Options, model: Decoder | None) -> str:
 
 def write(job: Job) -> Written:
     """The TOML of a job."""
-    why = unsaid(job) | unsaid_precisions(job)
+    why = unsaid(job)
     tables: dict[str, dict[str, Any]] = {"model": {}, "training": {}, "parallelism": {}}
     flavor = flavor_of(job.name)
     if flavor:
@@ -407,19 +407,11 @@ def write(job: Job) -> Written:
         "global_batch_size": job.global_batch,
     })  # fmt: skip
     tables["parallelism"] |= parallelism(job, why)
-    mode, option = recomputation(job, why)
+    mode, option = recomputation(job)
     tables["activation_checkpoint"] = {"mode": mode} | ({"selective_ac_option": option} if option else {})
     tables["compile"] = {"enable": job.compile or job.async_tp}
     lines = [f"\n[{name}]\n{_lines(table)}" for name, table in tables.items() if table]
     return Written("".join(lines).lstrip(), why)
-
-
-def unsaid_precisions(job: Job) -> dict[str, str]:
-    """Why precisions are lost."""
-    return {
-        "gradients": f"gradients in {job.gradients}: torchtitan reduces them in float32",
-        "precision": f"precision {job.precision}: torchtitan trains in bfloat16 with float32 weights",
-    }
 
 
 def local_batch(job: Job) -> int | None:
@@ -434,7 +426,6 @@ def parallelism(job: Job, why: dict[str, str]) -> dict[str, Any]:
     why["overlap"] = "communication beside computation: torchtitan overlaps what replicas exchange, and has no option"
     shard = job.shard or job.dp
     replicate, shard = (job.dp // shard, shard) if job.zero >= 2 else (job.dp, 1)
-    why["zero"] = f"ZeRO stage {job.zero}: torchtitan shards gradients, too, or nothing"
     if job.zero == 0 and job.cp > 1:
         why["zero"] = "replicas with context parallelism: torchtitan shards state over that"
     ep, etp = _experts(job, shard * job.cp, why)
@@ -453,7 +444,7 @@ def parallelism(job: Job, why: dict[str, str]) -> dict[str, Any]:
     why["sequence_parallel"] = BOTH
     if job.pp > 1:
         found |= {
-            "pipeline_parallel_schedule": _torchs_schedule(job, why),
+            "pipeline_parallel_schedule": _torchs_schedule(job),
             "pipeline_parallel_schedule_csv": job.schedule_file or None,
             "pipeline_parallel_microbatch_size": job.micro_batch,
             **_stages(job, why),
@@ -476,15 +467,11 @@ def _experts(job: Job, sharing: int, why: dict[str, str]) -> tuple[int, int]:
     return 1, 1
 
 
-def _torchs_schedule(job: Job, why: dict[str, str]) -> str:
+def _torchs_schedule(job: Job) -> str:
     """A schedule's name in `torch.distributed.pipelining`; 1F1B's for one that it lacks."""
     if job.schedule_file:
         return "PipelineScheduleSingle" if job.virtual == 1 else "PipelineScheduleMulti"
     torch = next((name for name, ours in TORCHS.items() if ours == job.schedule), None)
-    if torch is None:
-        near = "; nearest is InterleavedZeroBubble, of two stages per rank" if job.schedule == "zb-h1" else ""
-        has = ", ".join(TORCHS.values())
-        why["schedule"] = f"the schedule {job.schedule}: torchtitan has {has}, and 1f1b is written{near}"
     return torch or "1F1B"
 
 
@@ -509,10 +496,9 @@ def _stages(job: Job, why: dict[str, str]) -> dict[str, Any]:
     return {"module_fqns_per_model_part": parts}
 
 
-def recomputation(job: Job, why: dict[str, str]) -> tuple[str, str]:
+def recomputation(job: Job) -> tuple[str, str]:
     """The mode of activation checkpointing, and the option of `selective`, empty for another mode."""
     what, _, layers = job.recompute.partition(":")
-    why["recompute"] = f"recomputation `{job.recompute}`: torchtitan has full, selective by operator, and one layer in N"
     if what in ("selective", "products"):
         return "selective", "op"
     if what == "full" and layers:
@@ -533,6 +519,20 @@ def _without_none(table: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in table.items() if value is not None}
 
 
+RUNS: Final = {
+    "schedule": tuple(TORCHS.values()),
+    "zero": (0, 2, 3),
+    "precision": ("bf16", "fp8", "mxfp8", "fp32"),
+    "gradients": ("",),
+    "attention": ("",),
+    "recompute": ("none", "selective", "full"),
+    "overlap": (True,),
+    "optimizer": ("",),
+    "offload": (0,),
+    "state_on_host": (False,),
+}
+"""What torchtitan runs, by field of a job; with `full`, one layer in N, too."""
+
 TORCHTITAN = configuration_format(
     Format(
         name="torchtitan",
@@ -541,6 +541,7 @@ TORCHTITAN = configuration_format(
         suffixes=(".toml",),
         read=read,
         framework="torchtitan",
+        runs={**RUNS, "sequence_parallel": (True,)},
     ),
     write,
 )

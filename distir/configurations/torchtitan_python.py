@@ -20,8 +20,8 @@ from distir.validate.words import EIGHT_BITS
 MOVED = {"enable_async_tensor_parallel": "compile.enable_async_tensor_parallel"}
 """Options of 0.2.2 that are elsewhere in 0.3."""
 
-GONE = {"expert_tensor_parallel_degree": "etp", "disable_loss_parallel": "gathers_logits"}
-"""Those that it does not have, with the field of a job that each says."""
+GONE = ("expert_tensor_parallel_degree", "disable_loss_parallel")
+"""Those that it does not have."""
 
 RECOMPUTED = {"full": "FullAC", "selective": "SelectiveAC"}
 """Classes of torchtitan.distributed.activation_checkpoint, by the mode of 0.2.2."""
@@ -112,7 +112,7 @@ def _model(written: PythonSettings, rest: str, setting: Setting) -> Iterator[tup
 
 def write(job: Job) -> Written:
     """The Python of a job."""
-    why = unsaid(job) | torchtitan.unsaid_precisions(job)
+    why = unsaid(job)
     settings: dict[str, Any] = {
         "training.seq_len": job.seq,
         "training.local_batch_size": torchtitan.local_batch(job),
@@ -122,10 +122,7 @@ def write(job: Job) -> Written:
         settings["parallelism.enable_sequence_parallel"] = False
     options = torchtitan.parallelism(job, why)
     settings |= {MOVED.get(name, f"parallelism.{name}"): value for name, value in options.items() if name not in GONE}
-    why |= {field: f"{option}: torchtitan 0.3 has no such option" for option, field in GONE.items() if option in options}
-    mode, _ = torchtitan.recomputation(job, why)
-    if mode == "selective":
-        why["recompute"] = f"recomputation `{job.recompute}`: torchtitan 0.3 recomputes all, or by op"
+    mode, _ = torchtitan.recomputation(job)
     if job.precision in EIGHT_BITS:
         why["precision"] = "8-bit floats: torchtitan 0.3 converts the model by its model_converters"
     if job.precision == "fp32":
@@ -149,6 +146,7 @@ TORCHTITAN_PYTHON = configuration_format(
         read=read,
         framework="torchtitan",
         beside=("model",),
+        runs={**torchtitan.RUNS, "precision": ("bf16", "fp32"), "gathers_logits": (False,), "etp": (0,)},
     ),
     write,
 )
