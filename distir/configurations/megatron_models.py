@@ -55,7 +55,7 @@ def model_of(options: Options) -> Decoder | None:
         head_size=head,
         ffn=ffn,
         latent=latent,
-        context=_positions(options, position == "learned_absolute"),
+        context=_positions(options),
         norm="layer" if not rms else "rms_offset" if offset else "rms",
         epsilon=options.number("norm_epsilon") or 1e-5,
         window=window,
@@ -211,10 +211,9 @@ def _position(options: Options) -> str | None:
     return found
 
 
-def _positions(options: Options, learned: bool) -> int:
-    """The positions of which the model has an embedding, or those of a sequence."""
-    most, sequence = options.optional("max_position_embeddings") or 0, options.optional("seq_length") or 2048
-    return max(most, sequence) if learned else sequence
+def _positions(options: Options) -> int:
+    """The positions that the model is for: those of a sequence, if options say no more."""
+    return max(options.optional("max_position_embeddings") or 0, options.optional("seq_length") or 2048)
 
 
 def _attention_dropout(options: Options) -> float | None:

@@ -44,7 +44,7 @@ def drawn(form, random: Random) -> Job:
     if module == "mlp" and model.experts:
         recompute = "none"
     ep = one("ep", 1, 2, 4) if model.experts and dp % 4 == 0 else 1
-    compiled = one("compile", False, True)
+    compiled, sequence = one("compile", False, True), one("sequence_parallel", True, False)
     job = Job(
         name=name,
         model=model,
@@ -58,7 +58,7 @@ def drawn(form, random: Random) -> Job:
         virtual=virtual,
         schedule=schedule,
         stages=stages,
-        sequence_parallel=one("sequence_parallel", True, False),
+        sequence_parallel=sequence,
         zero=zero,
         shard=2 if zero and pp == 1 and dp > 2 and random.random() < 0.2 else 0,
         micro_batch=micro,
@@ -71,7 +71,7 @@ def drawn(form, random: Random) -> Job:
         offload=one("offload", 0, 0, 0, 4),
         state_on_host=one("state_on_host", False, False, False, True),
         compile=compiled,
-        async_tp=one("async_tp", False, False, compiled or "compile" in form.runs),
+        async_tp=one("async_tp", False, False, sequence and (compiled or "compile" in form.runs)),
         overlap=one("overlap", True, False) and (zero > 0 or form.framework == "megatron"),
         gathers_logits=one("gathers_logits", False, False, True),
     )
