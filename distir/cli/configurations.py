@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from distir.cli import output
-from distir.cli.endings import Refused
-from distir.cli.files import read_bytes, replace_file, shown
+from distir.cli.endings import WRONG, Refused
+from distir.cli.files import put, read_bytes, replace_file, shown
 from distir.cli.named import published
 from distir.diagnostics.spelling import nearest
 from distir.files.reading import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from distir.configurations import Answer, Exported, Format, Job, ReadJob, Supplied
     from distir.search import Row
@@ -207,30 +207,104 @@ def _write_program(found: RunProgram, out: str, path: str) -> None:
     output.tell_terminal(f"wrote {out}")
 
 
-def export_row(row: Row, kind: str, model: str | None = None, seq: int | None = None) -> Exported:
-    """A row of a search in a format. Raises Refused."""
-    from distir.configurations.rows import exported, job_of_row, title_of
+def export_row(
+    row: Row, kind: str, model: str | None = None, seq: int | None = None, hardware: str | None = None
+) -> tuple[Exported, bool]:
+    """A row of a search in a format, and whether it fits as the framework runs it. Raises Refused."""
+    from distir.configurations.rows import for_kernels_of, job_of_row, title_of, unsaid_of_row
 
-    written_format(kind)
-    return exported(job_of_row(row, given_of(model, seq=seq)), kind, title_of(row))
+    framework, given = written_format(kind).framework, given_of(model, seq=seq)
+    job, unsaid = job_of_row(row, given), unsaid_of_row(row, given, framework)
+    job = for_kernels_of(job, "", framework)
+    return _priced(job, kind, title_of(row), hardware or row.hardware, row.latency_s, unsaid)
 
 
-def export_job(kind: str, path: str, number: int, gpus: int | None, model: str | None, seq: int | None) -> Exported:
-    """A row of a search's CSV, or a configuration of another format, in a format. Raises Refused."""
+def export_job(
+    kind: str, path: str, number: int, gpus: int | None, model: str | None, seq: int | None, hardware: str | None
+) -> tuple[Exported, bool]:
+    """A row of a search's CSV, or a configuration of another format, in a format, and whether it fits as that runs it.
+
+    Raises Refused.
+    """
+    from pathlib import Path
+
+    from distir import config
+    from distir.cli import simulating
     from distir.configurations import FORMATS
-    from distir.configurations.rows import exported
+    from distir.configurations.rows import for_kernels_of
 
-    written_format(kind)
+    framework = written_format(kind).framework
     if path.endswith(".csv"):
-        return export_row(_ranked(path, number), kind, model, seq)
+        return export_row(_ranked(path, number), kind, model, seq, hardware)
     source = next((name for name in FORMATS if path.endswith(FORMATS[name].suffixes or ("\0",))), None)
     if source is None:
         hint = "give the CSV of a search, or a configuration: .toml, .sh, .yaml, .json, .py"
         raise Refused(f"`{shown(path)}` is neither the rows of a search nor a configuration", hint)
-    reading = read_configuration(source, path, given_of(model, gpus=gpus, seq=seq))
+    machine = simulating.machine(hardware, config.find(Path())).hardware
+    reading = read_configuration(source, path, given_of(model, gpus=gpus, seq=seq, node=len(machine.kinds)))
     for note in reading.notes:
         output.complain("warning", f"not carried over, or assumed: {note.shown(shown(path))}")
-    return exported(reading.job, kind, f"from {shown(path)}")
+    job = for_kernels_of(reading.job, reading.framework, framework)
+    return _priced(job, kind, f"from {shown(path)}", machine.name)
+
+
+def put_job(written: Exported, fits: bool, out: str | None) -> int:
+    """Write a configuration, and say beside a file what its head says. Gives the exit code."""
+    put(written.text, out)
+    if out is not None:
+        output.report(written.told)
+        for lost in written.lost:
+            output.complain("warning", f"not carried over: {lost}")
+    elif not fits:
+        output.complain("warning", written.told)
+    return 0 if fits else WRONG
+
+
+def _priced(
+    job: Job, kind: str, title: str, hardware: str, ideal: float | None = None, unsaid: Mapping[str, str] | None = None
+) -> tuple[Exported, bool]:
+    """A job in a format, whose head says how the framework runs it, and whether it fits. `ideal`: seconds of a row."""
+    from distir.configurations.rows import exported
+
+    fits = True
+
+    def told(written: Exported) -> str:
+        nonlocal fits
+        found = _as_run(written, hardware)
+        if isinstance(found, str):
+            return f"not simulated: {found}"
+        fits = found.memory.fits and found.memory.host_fits
+        return f"as {kind} runs it on {hardware}: {_step(found, ideal)}; {_verdict(found.memory)}"
+
+    with output.progress(f"simulating the job for {kind}"):
+        return exported(job, kind, title, unsaid or {}, told), fits
+
+
+def _as_run(written: Exported, hardware: str) -> Answer | str:
+    """What a step of a written configuration takes, or why that is not known."""
+    from distir.configurations import ConfigurationError, answer, program_of
+    from distir.configurations.answers import gpu_of_machine
+    from distir.cost import HardwareError
+
+    if written.reading is None:
+        return "what is written is not read back"
+    job = written.reading.job
+    try:
+        return answer(job, program_of(job, written.reading.framework, gpu_of_machine(hardware)))
+    except ConfigurationError as error:
+        return f"{error.message}" + (f"; {error.help}" if error.help else "")
+    except HardwareError as error:
+        return f"{error}; name it with `--hardware`"
+
+
+def _step(said: Answer, ideal: float | None) -> str:
+    """The seconds of a step, and by how much they are more than those of a row."""
+    from distir.cost import show_seconds
+
+    if not ideal:
+        return f"{show_seconds(said.step_time_s)} a step"
+    more = round(100 * (said.step_time_s / ideal - 1))
+    return f"{show_seconds(said.step_time_s)} a step ({more:+d}%; ideal: {show_seconds(ideal)})"
 
 
 def _ranked(path: str, number: int) -> Row:

@@ -67,7 +67,9 @@ def export(
     communicators in comm_groups.json, as ASTRA-sim runs them; with times as simulated on the hardware.
 
     torchtitan, torchtitan-python, megatron, megatron-bridge, nemo, deepspeed, fsdp2: the configuration of that
-    framework, from a row of a search's CSV or from a configuration of another framework.
+    framework, from a row of a search's CSV or from a configuration of another framework. What is written is read back
+    and simulated as that framework runs it: the head says its time and memory, and what is not carried over. Exit code 1
+    says that it does not fit.
 
     For example:
 
@@ -90,11 +92,8 @@ def export(
         if value and flag not in TAKEN.get(kind, ()):
             raise Refused(f"`{flag}`: an export to `{kind}` takes none")
     if kind in configurations.WRITTEN:
-        written = configurations.export_job(kind, file, row, gpus, model, sequence)
-        put(written.text, out)
-        for lost in written.lost if out else ():  # what is printed says it at its head
-            output.complain("warning", f"not carried over: {lost}")
-        return 0
+        written, fits = configurations.export_job(kind, file, row, gpus, model, sequence, hardware)
+        return configurations.put_job(written, fits, out)
     fold_on_one_core()
     program, bind = sized_program(file, bind)
     entry = simulating.entry(program, function, settings(file))
@@ -149,6 +148,6 @@ FORMATS: Final[Mapping[str, Callable[[Request], None]]] = {"torch-csv": _torch_c
 TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
     "torch-csv": ("--comms", "--function"),
     "chakra": ("--hardware", "--nodes", "--bind", "--function"),
-    **dict.fromkeys(configurations.WRITTEN, ("--row", "--model", "--gpus", "--seq")),
+    **dict.fromkeys(configurations.WRITTEN, ("--row", "--model", "--gpus", "--seq", "--hardware")),
 }
 """By format: the options that not all have, and it has."""

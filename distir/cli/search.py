@@ -512,7 +512,7 @@ def _rewritten(csv: str, rows: list[Row]) -> None:
 
 
 def _exported(table: Table, framework: str, row: int) -> int:
-    from distir.cli.configurations import export_row
+    from distir.cli.configurations import export_row, put_job
 
     ranked = table.ranked
     if not ranked:
@@ -520,8 +520,7 @@ def _exported(table: Table, framework: str, row: int) -> int:
         return WRONG
     if len(ranked) < row:
         raise Refused(f"there is no row {row}: {len(ranked)} configurations fit in memory")
-    output.write(export_row(ranked[row - 1], framework).text)
-    return 0
+    return put_job(*export_row(ranked[row - 1], framework), None)
 
 
 def _pictures(table: Table, chosen: Search, paths: Any) -> None:

@@ -364,6 +364,5 @@ ACCELERATE = configuration_format(
         version=VERSION,
         suffixes=(),
         read=read,
-        write=None,
     )
 )

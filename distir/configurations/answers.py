@@ -12,6 +12,7 @@ from typing import Final
 from distir.configurations.jobs import GLOBAL_BATCH, MICRO_BATCH, MODEL, SEQUENCE, Job
 from distir.configurations.options import ConfigurationError
 from distir.cost import Hardware, load
+from distir.cost.catalogue import node_of
 from distir.ir import DTYPES, Module, TensorType
 from distir.models.catalogue import program
 from distir.models.decoder import Decoder
@@ -108,7 +109,7 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
         recompute=job.recompute,
         offload=job.offload or None,
         offload_optimizer=job.state_on_host or None,
-        compile=job.compile or None if framework != "torchtitan" else job.compile,
+        compile=job.compile if FRAMEWORKS[framework].by_compiler else None,
         async_tp=job.async_tp,
         loss_parallel=job.tp > 1 and not job.gathers_logits,
         framework=framework,
@@ -126,7 +127,8 @@ def program_of(job: Job, framework: str, gpu: str) -> RunProgram:
         found = plan_of(run_of(job, framework, gpu), described=model)
     except REFUSALS as error:
         raise ConfigurationError(reason(error)) from None
-    if not job.overlap and FRAMEWORKS[framework].overlap and framework != "torchtitan":
+    chosen = FRAMEWORKS[framework]
+    if not job.overlap and chosen.overlap and not chosen.always_overlaps:
         kept = tuple(kind for kind in found.step.overlap if kind in ("transfers", ASYNC_TP))
         found = replace(found, step=replace(found.step, overlap=kept))
     elif job.overlap and not set(found.step.overlap) - {ASYNC_TP}:
@@ -139,6 +141,12 @@ def gpu_of(hardware: str) -> str:
     """The GPU of a profile, as runs name it; the profile itself, its name or path, where they name none."""
     same = (gpu for gpu, profile in GPUS.items() if hardware in (gpu, profile, load(profile).name))
     return next(same, hardware)
+
+
+def gpu_of_machine(hardware: str) -> str:
+    """The GPU of a machine of any number of nodes, as runs name it. Raises HardwareError for one that is not known."""
+    node = node_of(load(hardware))
+    return gpu_of(hardware if node is None else node[0])
 
 
 def answer(job: Job, found: RunProgram) -> Answer:

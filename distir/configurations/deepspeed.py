@@ -14,16 +14,16 @@ from typing import Any, Final
 from distir.configurations import texts
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import (
+    ALWAYS,
     GLOBAL_BATCH,
     MICRO_BATCH,
-    Exported,
     Job,
     ReadJob,
     Supplied,
+    Written,
     checked,
     float32,
     of_given,
-    on_hosts,
     optimizer_of,
     replicas,
     state_on_host,
@@ -228,37 +228,25 @@ def _recomputation(options: Options) -> str:
     return "full" if names else "none"
 
 
-def write(job: Job) -> Exported:
-    """The JSON of a job. JSON has no comments: what is lost is under `distir`."""
-    lost = [*unsaid(job), *on_hosts(job, writes_state=True)]
-    if job.pp > 1:
-        lost.append(f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {job.pp} stages")
-        if job.schedule != "1f1b" or job.schedule_file:
-            lost.append(f"the schedule {job.schedule_file or job.schedule}: DeepSpeed runs 1F1B")
+def write(job: Job) -> Written:
+    """The JSON of a job."""
+    topology = f"PipeModelDataParallelTopology(num_pp={job.pp}, num_mp={job.tp}, num_dp={job.dp})"
+    of_layers = "activation_checkpoint_interval=1 of PipelineModule" if job.pp > 1 else "deepspeed.checkpointing.checkpoint"
+    why = unsaid(job) | {
+        "pp": f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {job.pp} stages",
+        "zero": f"ZeRO stage {job.zero}: DeepSpeed's pipelines take stages 0 and 1",
+        "stages": f"stages of {','.join(map(str, job.stages))} layers: see partition_method of PipelineModule",
+        "ep": f"experts over {job.ep} replicas: give deepspeed.moe.layer.MoE ep_size={job.ep}",
+        "sequence_parallel": "sequence parallelism: DeepSpeed's AutoTP splits weights alone",
+        "gathers_logits": "logits that are gathered: see tensor_parallel.vocab_parallel_lm_head",
+        "shard": f"state within groups of {job.shard} replicas: see deepspeed.zero.MiCS_Init",
+        "recompute": f"recomputation `{job.recompute}`: the model does it, through {of_layers}, for whole layers",
+        "compile": "torch.compile: call engine.compile()",
+    }
     if job.pp > 1 and job.tp > 1:
-        topology = f"PipeModelDataParallelTopology(num_pp={job.pp}, num_mp={job.tp}, num_dp={job.dp})"
-        lost.append(f"tensor parallelism inside stages: give the PipelineModule layers that do it, and {topology}")
-    if job.pp > 1 and job.zero > 1:
-        lost.append(f"ZeRO stage {job.zero}: DeepSpeed's pipelines take stages 0 and 1")
-    if job.stages:
-        lost.append(f"stages of {','.join(map(str, job.stages))} layers: see partition_method of PipelineModule")
-    if job.ep > 1:
-        lost.append(f"experts over {job.ep} replicas: give deepspeed.moe.layer.MoE ep_size={job.ep}")
-    if job.sequence_parallel:
-        lost.append("sequence parallelism: DeepSpeed's AutoTP splits weights alone")
-    if job.gathers_logits:
-        lost.append("logits that are gathered: see tensor_parallel.vocab_parallel_lm_head")
-    if job.shard and (job.zero < 3 or job.pp > 1):
-        lost.append(f"state within groups of {job.shard} replicas: see deepspeed.zero.MiCS_Init")
-    if job.precision not in ("", "bf16", "fp16", "fp32"):
-        lost.append(f"precision {job.precision}: DeepSpeed has bf16 and fp16")
+        why["tp"] = f"tensor parallelism inside stages: give the PipelineModule layers that do it, and {topology}"
     if job.recompute != "none":
-        how = (
-            "activation_checkpoint_interval=1 of PipelineModule" if job.pp > 1 else "deepspeed.checkpointing.checkpoint"
-        )
-        lost.append(f"recomputing activations: the model does it, through {how}")
-    if job.compile:
-        lost.append("torch.compile: call engine.compile()")
+        why[f"{ALWAYS}recompute"] = why["recompute"]
     document: dict[str, object] = {
         "train_batch_size": job.global_batch,
         "train_micro_batch_size_per_gpu": job.micro_batch,
@@ -274,14 +262,13 @@ def write(job: Job) -> Exported:
         "optimizer": {"type": "Muon"} if job.optimizer == "muon" else None,
         "fp16" if job.precision == "fp16" else "bf16": {"enabled": True} if job.precision not in ("", "fp32") else None,
         "data_types": {"grad_accum_dtype": job.gradients} if job.gradients else None,
-        "activation_checkpointing": {"partition_activations": False} if job.recompute != "none" else None,
+        "activation_checkpointing": {"partition_activations": False} if job.recompute == "full" else None,
         "distir": {
             "start": f"deepspeed --num_nodes {job.nodes} --num_gpus {job.gpus_per_node}",
-            "not_carried_over": lost,
         },
     }
     kept = {key: value for key, value in document.items() if value is not None}
-    return Exported(json.dumps(kept, indent=2) + "\n", lost)
+    return Written(json.dumps(kept, indent=2) + "\n", why)
 
 
 DEEPSPEED = configuration_format(
@@ -291,6 +278,24 @@ DEEPSPEED = configuration_format(
         version=VERSION,
         suffixes=(".json",),
         read=read,
-        write=write,
-    )
+        framework="deepspeed",
+        beside=("model", "seq"),
+        runs={
+            "pp": (1,),
+            "ep": (1,),
+            "schedule": ("1f1b",),
+            "zero": (0, 1, 2, 3),
+            "sequence_parallel": (False,),
+            "precision": ("bf16", "fp16", "fp32"),
+            "gradients": ("", *dict.fromkeys(DTYPES.values())),
+            "attention": ("",),
+            "recompute": ("none",),
+            "compile": (False,),
+            "async_tp": (False,),
+            "gathers_logits": (False,),
+            "optimizer": ("", "muon"),
+            "offload": (0,),
+        },
+    ),
+    write,
 )

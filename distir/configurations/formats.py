@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied
-from distir.configurations.options import Remark
+from distir.configurations.carried import carried
+from distir.configurations.jobs import ALWAYS, Exported, Job, ReadJob, Supplied, Written
+from distir.configurations.options import ConfigurationError, Remark
 from distir.ir.registry import Registry
+from distir.models.decoder import Decoder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +18,9 @@ class Format:
     """A format. `version`: of the framework whose options it has; `suffixes`: of files that are read without a name.
 
     `read` takes a text, the path that messages name, and what is given beside it; it raises ConfigurationError.
+    `framework`: what runs its jobs, a word of `distir.validate.FRAMEWORKS`; empty where each file says. `beside`: what
+    files leave to be said beside them, fields of `Supplied`. `runs`: by field of a job, the values of which there are
+    jobs that this version runs; of fields that are not listed, any. Whether it runs a job follows from `lost`, below.
     """
 
     name: str
@@ -22,17 +28,50 @@ class Format:
     version: str
     suffixes: tuple[str, ...]
     read: Callable[[str, str, Supplied], ReadJob]
-    write: Callable[[Job], Exported] | None
+    write: Callable[[Job], Exported] | None = None
+    framework: str = ""
+    beside: tuple[str, ...] = ()
+    runs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
+
+    def lost(self, job: Job) -> list[str]:
+        """What the framework cannot run of a job, or its configuration cannot say; nothing where it runs that."""
+        return [f"`{self.name}` is read, not written"] if self.write is None else self.write(job).lost
 
 
 FORMATS: Registry[Format] = Registry()
 """By name."""
 
 
-def configuration_format(definition: Format) -> Format:
-    """Register a format."""
+def configuration_format(definition: Format, text: Callable[[Job], Written] | None = None) -> Format:
+    """Register a format, with what writes a job as its text, if it is written."""
+    if text is not None:
+        definition = replace(definition, write=lambda job: _exported(definition, text(job), job))
     FORMATS.register(definition.name, definition, definition.read.__module__)
     return definition
+
+
+def _exported(form: Format, written: Written, job: Job) -> Exported:
+    """What is written, with what of the job its reader does not find in it."""
+    beside = {*form.beside, *(("model",) if "model" in written.why or job.model is None else ())}
+    said = {"gpus": job.gpus, "model": job.model or _some_model(job), "seq": job.seq}
+    own = {name: value for name, value in said.items() if name in beside}
+    given = Supplied(node=job.node, name=job.name if "model" in beside else "", **own)
+    try:
+        reading = read(form.name, written.text, form.name, given)
+    except ConfigurationError as error:
+        refusal = f"{form.name} refuses what is written: {error.message}"
+        return Exported(written.text, {**written.why, f"{ALWAYS}read": refusal})
+    if job.model is None:
+        reading = replace(reading, job=replace(reading.job, model=None, name=job.name))
+    lost = carried(job, written, reading.job, beside - set(form.beside), form.name, form.runs)
+    return Exported(written.text, lost, reading)
+
+
+def _some_model(job: Job) -> Decoder:
+    """A model that a job without one could be of, so that what is written can be read."""
+    experts = {"experts": 2 * job.ep, "top_k": 1, "expert_ffn": 64} if job.ep > 1 else {}
+    layers, heads = sum(job.stages) or job.pp * job.virtual, 8 * job.tp
+    return Decoder(layers=layers, width=64 * heads, heads=heads, ffn=64, vocabulary=64, context=64, **experts)
 
 
 def read(name: str, text: str, path: str, given: Supplied) -> ReadJob:

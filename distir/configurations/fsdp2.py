@@ -11,7 +11,7 @@ import ast
 from typing import Any, Final
 
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, checked, on_hosts, replicas
+from distir.configurations.jobs import Job, ReadJob, Supplied, Written, checked, replicas, unsaid
 from distir.configurations.models import published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting
 
@@ -127,25 +127,20 @@ def _settings(table: ast.Dict, path: str) -> dict[str, Setting]:
     return found
 
 
-def write(job: Job) -> Exported:
-    """The plan of a job, and what of it is lost."""
-    lost = on_hosts(job)
-    for degree, what in ((job.tp, "tensor"), (job.pp, "pipeline"), (job.cp, "context"), (job.ep, "expert")):
-        if degree > 1:
-            lost.append(f"{what} parallelism of {degree}: FSDP2 shards data-parallel replicas")
-    if job.optimizer:
-        lost.append(f"the optimizer {job.optimizer}: make it behind the plan")
-    if job.zero < 2:
-        lost.append(f"ZeRO stage {job.zero}: FSDP2 shards weights, gradients and state")
-    if job.gradients:
-        lost.append(f"gradients in {job.gradients}: they are reduced in float32")
-    if job.recompute not in ("none", "full"):
-        lost.append(f"recomputation `{job.recompute}`: whole layers are recomputed, or nothing")
-    if job.precision not in ("", *PRECISIONS.values()):
-        lost.append(f"precision {job.precision}: FSDP2 computes in the type that it gathers weights in")
+def write(job: Job) -> Written:
+    """The plan of a job."""
+    degrees = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
+    why = {
+        field: f"{what} parallelism of {getattr(job, field)}: FSDP2 shards data-parallel replicas"
+        for field, what in degrees.items()
+    }
+    why |= unsaid(job) | {"optimizer": f"the optimizer {job.optimizer}: make it behind the plan"}
+    published = published_decoder(job.name)
+    if job.name and published is None:
+        why["model"] = f"the model {job.name}: `wrap` takes yours"
     shard = job.shard or job.dp
     plan = {
-        "model": job.name or None,
+        "model": job.name if published else None,
         "sequence": job.seq,
         "micro_batch": job.micro_batch,
         "global_batch": job.global_batch,
@@ -155,11 +150,11 @@ def write(job: Job) -> Exported:
         "reshard_after_forward": job.zero != 2,
         "param_dtype": next((word for word, own in PRECISIONS.items() if own == job.precision), "bfloat16"),
         "reduce_dtype": "float32",
-        "checkpoint": job.recompute.startswith("full"),
+        "checkpoint": job.recompute == "full",
         "compile": job.compile,
     }
     lines = "".join(f"    {name!r}: {value!r},\n".replace("'", '"') for name, value in plan.items())
-    return Exported(f"PLAN = {{\n{lines}}}\n{CODE}", lost)
+    return Written(f"PLAN = {{\n{lines}}}\n{CODE}", why)
 
 
 FSDP2 = configuration_format(
@@ -169,6 +164,19 @@ FSDP2 = configuration_format(
         version=VERSION,
         suffixes=(".py",),
         read=read,
-        write=write,
-    )
+        framework="fsdp2",
+        runs={
+            **dict.fromkeys(("tp", "pp", "cp", "ep"), (1,)),
+            "zero": (2, 3),
+            "precision": tuple(PRECISIONS.values()),
+            "gradients": ("",),
+            "attention": ("",),
+            "recompute": ("none", "full"),
+            "overlap": (True,),
+            "optimizer": ("",),
+            "offload": (0,),
+            "state_on_host": (False,),
+        },
+    ),
+    write,
 )

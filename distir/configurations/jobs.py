@@ -181,27 +181,63 @@ class ReadJob:
     notes: Sequence[Remark]
 
 
+ALWAYS: Final = "*"
+"""How names begin of what is lost and is no field."""
+
+
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """A configuration as text, and what of the job it does not say."""
+class Written:
+    """A configuration as text; `why`: by field of a job that it does not say, what to do, or what it has instead.
+
+    Whether a field is lost is found by reading (`distir.configurations.carried`). What begins with `ALWAYS` is no field,
+    and said whatever is read.
+    """
 
     text: str
-    lost: Sequence[str] = ()
+    why: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def unsaid(job: Job) -> list[str]:
-    """What frameworks refuse a configuration without, or take their own default of, and the job does not say."""
-    return [] if job.micro_batch and job.global_batch else ["the batch, which is not known here: set it"]
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A configuration as text, what of the job it does not say, by field, and what its reader finds in it."""
+
+    text: str
+    losses: Mapping[str, str] = field(default_factory=dict[str, str])
+    reading: ReadJob | None = None
+    told: str = ""
+    """How the framework runs it: its time and memory."""
+
+    @property
+    def lost(self) -> list[str]:
+        """What it does not say of the job."""
+        return list(self.losses.values())
+
+
+def normal(job: Job) -> Job:
+    """A job whose fields without effect are at their defaults, so that jobs that run alike are equal."""
+    replicas, sharded = job.dp * job.cp, job.zero if job.dp * job.cp > 1 else 0
+    group = job.shard if sharded and job.shard < replicas else 0
+    stages = job.stages if len(set(job.stages)) > 1 and job.pp > 1 else ()
+    in_stages = {} if job.pp > 1 else {"schedule": "1f1b", "schedule_file": "", "virtual": 1}
+    in_shards = {} if job.tp > 1 else {"sequence_parallel": False, "gathers_logits": False, "async_tp": False}
+    etp = (job.etp or job.tp) if job.ep > 1 and job.tp > 1 else 0
+    overlap = job.overlap and replicas > 1
+    return replace(job, zero=sharded, shard=group, stages=stages, etp=etp, overlap=overlap, **in_stages, **in_shards)
 
 
 MICRO_BATCH, GLOBAL_BATCH, MODEL, SEQUENCE = "--micro-batch", "--global-batch", "--model", "--seq"
 """The options of commands that say beside a configuration what it leaves open."""
 
 
-def on_hosts(job: Job, *, writes_state: bool = False) -> list[str]:
-    """What of a job on the host a framework does not say; `writes_state`: it says where optimizer state is."""
-    found = [f"activations of {job.offload} layers on the host"] if job.offload else []
-    return [*found, "optimizer state on the host"] if job.state_on_host and not writes_state else found
+def unsaid(job: Job) -> dict[str, str]:
+    """Why fields are lost that most frameworks do not say, or of which they take their own default."""
+    batch = {} if job.micro_batch and job.global_batch else {f"{ALWAYS}batch": "the batch, which is not known here: set it"}
+    return batch | {
+        "offload": f"activations of {job.offload} layers on the host",
+        "state_on_host": "optimizer state on the host",
+        "optimizer": f"the optimizer {job.optimizer}: set it beside the configuration",
+        "stages": f"stages of {','.join(map(str, job.stages))} layers",
+    }
 
 
 def replicas(path: str, given: Supplied, stated: int | None, *degrees: int) -> tuple[int, str]:
@@ -263,4 +299,4 @@ def checked(path: str, job: Job, of_experts: int = 0) -> Job:
             f"{path}: stages of {', '.join(map(str, job.stages))} layers are {sum(job.stages)}, "
             f"where the model has {job.model.layers}"
         )
-    return replace(job, stages=()) if len(set(job.stages)) == 1 else job
+    return normal(job)

@@ -15,12 +15,13 @@ from typing import Any, Final
 from distir.configurations import arguments
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import (
+    ALWAYS,
     GLOBAL_BATCH,
     MICRO_BATCH,
-    Exported,
     Job,
     ReadJob,
     Supplied,
+    Written,
     checked,
     float32,
     optimizer_of,
@@ -30,12 +31,11 @@ from distir.configurations.jobs import (
 )
 from distir.configurations.known import listed, words
 from distir.configurations.launchers import ProcessCounts, says_nodes
-from distir.configurations.megatron_models import layers_with_experts, model_of
-from distir.configurations.models import name_of, published_decoder
+from distir.configurations.megatron_models import layers_with_experts, model_of, model_options
+from distir.configurations.models import called, name_of
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting, as_list
 from distir.diagnostics.spelling import nearest
 from distir.models.decoder import Decoder
-from distir.models.rotary import Rotary
 from distir.transform.checkpoint.modules import MEGATRONS
 
 VERSION: Final = "core 0.16"
@@ -263,10 +263,8 @@ def job_of(options: Options, given: Supplied) -> Job:
     own = given.model is None or "hidden_size" in options
     options.get("max_position_embeddings")  # of a model that is named, its own
     model = model_of(options) if own else _changed(given.model, options)
-    name = given.name or (name_of(model) if model else "")
-    if own and model is not None and (known := published_decoder(name)) is not None:
-        context = model.context if model.position == "learned" else known.context  # of which there is an embedding
-        model = replace(known, context=context, dropout=model.dropout, attention_dropout=model.attention_dropout)
+    found, model = called(model) if own and model is not None else ("", model)
+    name = given.name or found or (name_of(model) if model else "")
     if options.get("pipeline_model_parallel_size") in (None, 1, "1"):
         for other in ("overlap_p2p_comm", "batch_p2p_comm", "batch_p2p_sync"):
             options.get(other)  # between no stages
@@ -512,7 +510,7 @@ def _precision(options: Options) -> str:
         raise options.wrong(options.line("fp16"), "`fp16` and `bf16` contradict each other", "use one of them")
     if fp4:
         return "nvfp4"
-    if fp8 and recipe == "mxfp8":
+    if fp8 and "mxfp8" in (fp8, recipe):
         return "mxfp8"
     if fp8:
         if recipe not in (None, "delayed"):
@@ -577,26 +575,29 @@ def _has_module(model: Decoder, module: str) -> bool:
     return module != "mla_up_proj" or model.latent is not None
 
 
-def write(job: Job) -> Exported:
-    """The arguments of a job, one in a line, and what of it is lost."""
-    lost: list[str] = []
-    flags = options_of(job, lost)
+SPECIAL: Final = re.compile(r"[|()\[\]*]")
+"""What a shell would take for its own."""
+
+
+def write(job: Job) -> Written:
+    """The arguments of a job, one in a line."""
+    why = unsaid(job)
+    flags = options_of(job, why)
     lines: list[str] = []
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
         value = " ".join(several) if (several := as_list(value)) else value
-        lines.append(flag if value is True else f'{flag} "{value}"' if "|" in str(value) else f"{flag} {value}")
-    return Exported(" \\\n".join(lines) + "\n", lost)
+        lines.append(flag if value is True else f'{flag} "{value}"' if SPECIAL.search(str(value)) else f"{flag} {value}")
+    return Written(" \\\n".join(lines) + "\n", why)
 
 
-def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
-    """The arguments of a job by name, dashes as underscores; what they cannot say is added to `lost`."""
-    lost += unsaid(job)
-    found: dict[str, Any] = model_options(job.model, lost) if job.model else {}
+def options_of(job: Job, why: dict[str, str]) -> dict[str, Any]:
+    """The arguments of a job by name, dashes as underscores; why fields are lost is added to `why`."""
+    found: dict[str, Any] = model_options(job.model) if job.model else {}
     if job.seq:
-        known = job.model.context if job.model and job.model.position == "learned" else job.seq
-        if job.seq > known:
-            lost.append(f"sequences of {job.seq} tokens: the model has learned positions for {known}")
+        known = job.model.context if job.model else job.seq
+        if job.model and job.model.position == "learned" and job.seq > known:
+            why[f"{ALWAYS}seq"] = f"sequences of {job.seq} tokens: the model has learned positions for {known}"
         found |= {"seq_length": job.seq, "max_position_embeddings": max(job.seq, known)}
     found |= {
         "tensor_model_parallel_size": job.tp,
@@ -612,8 +613,8 @@ def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
             found["expert_tensor_parallel_size"] = job.etp or job.tp
         found["moe_token_dispatcher_type"] = "alltoall"
     if job.pp > 1:
-        found |= _pipeline_options(job, lost)
-    found |= _sharding_options(job, lost)
+        found |= _pipeline_options(job, why)
+    found |= _sharding_options(job, why)
     what, _, layers = job.recompute.partition(":")
     if what == "full":
         method = "block" if layers else "uniform"
@@ -621,43 +622,32 @@ def options_of(job: Job, lost: list[str]) -> dict[str, Any]:
     elif what == "modules":
         known = [name for name in layers.split(",") if name in MEGATRONS]
         found |= {"recompute_granularity": "selective", "recompute_modules": known} if known else {}
-        if others := [name for name in layers.split(",") if name not in (*MEGATRONS, "gates")]:
-            lost.append(f"recomputation of {', '.join(others)}: Megatron-LM has no such module")
-    elif what in ("selective", "products"):
-        lost.append(f"recomputation `{what}`: Megatron-LM has it by module, `--recompute-modules`")
-    found |= {"bf16": True} if job.precision in ("bf16", "fp8") else {"fp16": True} if job.precision == "fp16" else {}
-    if job.precision == "fp8":
-        found["fp8_format"] = "hybrid"
+    found |= {"fp16": True} if job.precision == "fp16" else {"bf16": True} if job.precision not in ("", "fp32") else {}
+    if job.precision in ("fp8", "mxfp8"):
+        found["fp8_format"] = "hybrid" if job.precision == "fp8" else "e4m3"
+        found["fp8_recipe"] = "mxfp8" if job.precision == "mxfp8" else None
     found["grad_reduce_in_bf16"] = job.gradients == "bf16" or None
     found["accumulate_allreduce_grads_in_fp32"] = (job.precision == "fp16" and not job.gradients) or None
     if job.attention in ("unfused", "fused"):
         found["attention_backend"] = "unfused"
         found["no_masked_softmax_fusion"] = job.attention == "unfused" or None
-    elif job.attention:
-        lost.append(f"attention by `{job.attention}`: Megatron-LM takes Transformer Engine's kernel")
     found["tp_comm_overlap"] = job.async_tp or None
     found["cpu_offloading_num_layers"] = job.offload or None
     found["optimizer_cpu_offload"] = job.state_on_host or None
-    if job.gathers_logits:
-        lost.append("logits that are gathered: Megatron-LM computes the loss in shards of the vocabulary")
-    if job.compile:
-        lost.append("torch.compile: Megatron-LM has fused kernels of its own")
+    why["compile"] = "torch.compile: Megatron-LM has fused kernels of its own"
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _pipeline_options(job: Job, lost: list[str]) -> dict[str, Any]:
+def _pipeline_options(job: Job, why: dict[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     uneven = job.microbatches is not None and job.microbatches % job.pp > 0
     interleaved = job.schedule == "interleaved" and not uneven
     if job.schedule == "interleaved" and uneven:
-        lost.append(
-            f"interleaving: Megatron-LM wants microbatches in multiples of {job.pp} stages, not {job.microbatches}"
-        )
-    if job.schedule_file or job.schedule not in ("1f1b", "interleaved"):
-        lost.append(f"the schedule {job.schedule_file or job.schedule}: Megatron-LM runs 1F1B")
+        wants = f"multiples of {job.pp} stages, not {job.microbatches}"
+        why["schedule"] = f"interleaving: Megatron-LM wants microbatches in {wants}"
     if job.stages and len(job.stages) > job.pp and not interleaved:
         shown = ",".join(map(str, job.stages))
-        lost.append(f"stages of {shown} layers: Megatron-LM deals several out to a device only for interleaving")
+        why["stages"] = f"stages of {shown} layers: Megatron-LM deals several out to a device only for interleaving"
     elif job.stages:  # says how many pieces there are, too
         found["pipeline_model_parallel_layout"] = layout_of(job.stages)
     elif interleaved:
@@ -665,10 +655,10 @@ def _pipeline_options(job: Job, lost: list[str]) -> dict[str, Any]:
     return found
 
 
-def _sharding_options(job: Job, lost: list[str]) -> dict[str, Any]:
+def _sharding_options(job: Job, why: dict[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if job.zero in (2, 3) and job.pp > 1:
-        lost.append(f"ZeRO stage {job.zero}: Megatron-LM has it in Megatron-FSDP, in place of pipelines")
+        why["zero"] = f"ZeRO stage {job.zero}: Megatron-LM has it in Megatron-FSDP, in place of pipelines"
     layer_wise = job.optimizer == "muon" and job.zero == 1
     if job.optimizer == "muon":
         found |= {"optimizer": LAYER_WISE if layer_wise else "muon", "muon_tp_mode": "duplicated"}
@@ -677,8 +667,8 @@ def _sharding_options(job: Job, lost: list[str]) -> dict[str, Any]:
     if job.shard and job.zero == 1:
         found["num_distributed_optimizer_instances"] = job.dp // job.shard
     elif job.shard:
-        lost.append(f"state within groups of {job.shard} replicas: Megatron-FSDP is given to all")
-    if job.overlap and job.dp > 1:
+        why["shard"] = f"state within groups of {job.shard} replicas: Megatron-FSDP is given to all"
+    if job.overlap and job.dp * job.cp > 1:
         found |= {
             "overlap_grad_reduce": True,
             **({"overlap_param_gather": True} if job.zero and not layer_wise else {}),
@@ -693,55 +683,19 @@ def _sharding_options(job: Job, lost: list[str]) -> dict[str, Any]:
     return found
 
 
-def model_options(model: Decoder, lost: list[str]) -> dict[str, Any]:
-    """The arguments that state a model."""
-    unsaid = {
-        "multi-head latent attention": model.latent,
-        "a sliding window": model.window,
-        "limits of the activation": model.limit,
-        "caps of logits": model.attention_softcap or model.logits_softcap,
-        "attention to sinks": model.sinks,
-        "positions by ALiBi": model.position == "alibi",
-    }
-    lost += [f"{what} of the model" for what, value in unsaid.items() if value]
-    if model.attention_bias != model.mlp_bias:
-        lost.append("biases in attention or the perceptron alone")
-    experts: dict[str, Any] = {}
-    if model.experts:
-        experts = {
-            "num_experts": model.experts,
-            "moe_router_topk": model.top_k,
-            "moe_ffn_hidden_size": model.expert_ffn,
-            "moe_grouped_gemm": True,
-        }
-        if model.shared_experts and model.expert_ffn:
-            experts["moe_shared_expert_intermediate_size"] = model.shared_experts * model.expert_ffn
-        if model.dense_layers:
-            routed = model.layers - model.dense_layers
-            experts["moe_layer_freq"] = f"([0]*{model.dense_layers}+[1]*{routed})"
-    grouped = model.shared_heads != model.heads
-    return {
-        "num_layers": model.layers,
-        "hidden_size": model.width,
-        "ffn_hidden_size": model.ffn,
-        "num_attention_heads": model.heads,
-        "group_query_attention": grouped or None,
-        "num_query_groups": model.shared_heads if grouped else None,
-        "kv_channels": model.size,
-        "vocab_size": model.vocabulary,
-        "normalization": "LayerNorm" if model.norm == "layer" else "RMSNorm",
-        "qk_layernorm": model.head_norm or None,
-        "position_embedding_type": "rope" if isinstance(model.position, Rotary) else "learned_absolute",
-        "rotary_base": int(model.position.theta) if isinstance(model.position, Rotary) else None,
-        "swiglu": model.gated or None,
-        "squared_relu": model.activation == "relu_squared" or None,
-        "untie_embeddings_and_output_weights": (not model.tied) or None,
-        "disable_bias_linear": (not model.attention_bias) or None,
-        "hidden_dropout": model.dropout,
-        "attention_dropout": model.dropout if model.attention_dropout is None else model.attention_dropout,
-        **experts,
-    }
-
+RUNS: Final = {
+    "schedule": ("1f1b", "interleaved"),
+    "schedule_file": ("",),
+    "zero": (0, 1, 2, 3),
+    "precision": ("bf16", "fp16", "fp8", "mxfp8", "fp32"),
+    "gradients": ("", "bf16"),
+    "attention": ("", "fused", "unfused"),
+    "recompute": ("none", "full", *(f"modules:{name}" for name in MEGATRONS)),
+    "compile": (False,),
+    "gathers_logits": (False,),
+    "optimizer": ("", "muon"),
+}
+"""What Megatron-LM runs, by field of a job; with `full`, the first N layers, and several modules, too."""
 
 MEGATRON = configuration_format(
     Format(
@@ -750,6 +704,9 @@ MEGATRON = configuration_format(
         version=VERSION,
         suffixes=(".sh", ".txt", ".args"),
         read=read,
-        write=write,
-    )
+        framework="megatron",
+        beside=("gpus",),
+        runs=RUNS,
+    ),
+    write,
 )

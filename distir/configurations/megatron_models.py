@@ -42,32 +42,70 @@ def model_of(options: Options) -> Decoder | None:
     grouped, groups = options.flag("group_query_attention"), options.optional("num_query_groups")
     ffn = options.optional("ffn_hidden_size") or (4 * width if not gated else int(4 * width * 2 / 3 / 64) * 64)
     bias, of_queries = not options.flag("disable_bias_linear"), options.flag("add_qkv_bias")
-    if of_queries and not bias:
-        options.note("the last layer of attention has a bias here, too", "add_qkv_bias")
     latent = _latent(options)
+    head = options.optional("kv_channels") or width // heads
+    window, window_every = _window(options)
+    offset = options.flag("apply_layernorm_1p")
+    rotary = _rotary(options)
     found = (LLAMA2 if rms else GPT3)(
         layers=layers,
         width=width,
         heads=heads,
         kv_heads=(groups or heads) if grouped and latent is None else heads,
-        head_size=options.optional("kv_channels") or width // heads,
+        head_size=head,
         ffn=ffn,
         latent=latent,
-        context=_positions(options, position == "learned_absolute"),
-        norm="rms" if rms else "layer",
+        context=_positions(options),
+        norm="layer" if not rms else "rms_offset" if offset else "rms",
+        epsilon=options.number("norm_epsilon") or 1e-5,
+        window=window,
+        window_every=window_every,
+        sinks=options.word("softmax_type", ("vanilla", "off-by-one", "learnable")) == "learnable",
         head_norm=options.flag("qk_layernorm") and latent is None,  # of latent attention, its parts are
-        position=POSITIONS.get(position or "") or Rotary(options.number("rotary_base") or 10000.0),
+        position=POSITIONS.get(position or "") or rotary,
+        rotary_size=_rotated(options, head),
+        unrotated_every=options.optional("no_rope_freq") if str(options.get("no_rope_freq")).isdecimal() else None,
         activation="relu_squared" if squared else "silu" if gated else "gelu_tanh",
         gated=gated,
         tied=not options.flag("untie_embeddings_and_output_weights"),
         dropout=options.number("hidden_dropout") or 0.0,
         attention_dropout=_attention_dropout(options),
         attention_bias=bias or of_queries,
+        out_bias=bias,
         mlp_bias=bias,
         names=replace(LLAMA2(layers=1, width=1, heads=1, ffn=1).names, positions="model.positions"),
     )
     found = _with_experts(options, found)
     return replace(found, vocabulary=_vocabulary(options, found))
+
+
+def _rotary(options: Options) -> Rotary:
+    """Rotary positions: of Llama 3.1 with their scaling, whose other figures Megatron Core has as constants."""
+    theta = options.number("rotary_base") or 10000.0
+    if not options.flag("use_rope_scaling"):
+        return Rotary(theta)
+    return Rotary(theta, factor=options.number("rope_scaling_factor") or 8.0, context=SCALED_CONTEXT)
+
+
+SCALED_CONTEXT: Final = 8192
+"""The context before scaling (megatron/core/models/common/embeddings/rotary_pos_embedding.py, `_apply_scaling`)."""
+
+
+def _rotated(options: Options, head: int) -> int | None:
+    """How much of a head is rotated; None for all of it."""
+    share = options.number("rotary_percent")
+    return None if share is None or share == 1 else int(head * share)
+
+
+def _window(options: Options) -> tuple[int | None, int]:
+    """To how many tokens each attends, with itself, and of how many layers the last one attends to all."""
+    size, every = options.get("window_size"), options.get("window_attn_skip_freq")
+    first = str((as_list(size) or [size])[0]).strip("( ").partition(",")[0]
+    if not first.isdecimal():
+        return None, 1
+    if every is not None and not str(every).isdecimal():
+        options.note(f"all layers have the window here, whatever `{every}` says", "window_attn_skip_freq")
+    return int(first) + 1, int(every) if str(every).isdecimal() else 1
 
 
 def _with_experts(options: Options, model: Decoder) -> Decoder:
@@ -173,10 +211,9 @@ def _position(options: Options) -> str | None:
     return found
 
 
-def _positions(options: Options, learned: bool) -> int:
-    """The positions of which the model has an embedding, or those of a sequence."""
-    most, sequence = options.optional("max_position_embeddings") or 0, options.optional("seq_length") or 2048
-    return max(most, sequence) if learned else sequence
+def _positions(options: Options) -> int:
+    """The positions that the model is for: those of a sequence, if options say no more."""
+    return max(options.optional("max_position_embeddings") or 0, options.optional("seq_length") or 2048)
 
 
 def _attention_dropout(options: Options) -> float | None:
@@ -211,3 +248,73 @@ def layers_with_experts(options: Options, layers: int) -> Experts:
     message = f"`moe_layer_freq` of `{found}` is not read for {layers} layers"
     hint = "experts are in all layers but some first ones, or in one of every few layers"
     raise options.wrong(options.line("moe_layer_freq"), message, hint)
+
+
+def model_options(model: Decoder) -> dict[str, Any]:
+    """The arguments that state a model, as far as there are any; None for those that are left out."""
+    grouped, rotary = model.shared_heads != model.heads, model.position if isinstance(model.position, Rotary) else None
+    scaled = rotary is not None and rotary == Rotary(rotary.theta, rotary.factor, SCALED_CONTEXT) and rotary.factor != 1
+    return {
+        "num_layers": model.layers,
+        "hidden_size": model.width,
+        "ffn_hidden_size": model.ffn,
+        "num_attention_heads": model.heads,
+        "group_query_attention": (grouped and model.latent is None) or None,
+        "num_query_groups": model.shared_heads if grouped and model.latent is None else None,
+        "kv_channels": model.size,
+        "vocab_size": model.vocabulary,
+        "normalization": "LayerNorm" if model.norm == "layer" else "RMSNorm",
+        "apply_layernorm_1p": model.norm == "rms_offset" or None,
+        "norm_epsilon": model.epsilon,
+        "qk_layernorm": (model.head_norm or model.latent is not None) or None,
+        "position_embedding_type": "rope" if rotary else "learned_absolute",
+        "rotary_base": int(rotary.theta) if rotary else None,
+        "rotary_percent": model.rotated / model.size if rotary and model.rotary_size else None,
+        "use_rope_scaling": scaled or None,
+        "rope_scaling_factor": rotary.factor if rotary and scaled else None,
+        "no_rope_freq": model.unrotated_every,
+        "window_size": f"{model.window - 1},0" if model.window else None,
+        "window_attn_skip_freq": model.window_every if model.window and model.window_every > 1 else None,
+        "softmax_type": "learnable" if model.sinks else None,
+        "swiglu": model.gated or None,
+        "squared_relu": model.activation == "relu_squared" or None,
+        "untie_embeddings_and_output_weights": (not model.tied) or None,
+        "disable_bias_linear": (not model.mlp_bias) or None,
+        "add_qkv_bias": (model.attention_bias and not model.mlp_bias) or None,
+        "hidden_dropout": model.dropout,
+        "attention_dropout": model.dropout if model.attention_dropout is None else model.attention_dropout,
+        **(_latent_options(model.latent) if model.latent else {}),
+        **(_expert_options(model) if model.experts else {}),
+    }
+
+
+def _latent_options(latent: Latent) -> dict[str, Any]:
+    return {
+        "multi_latent_attention": True,
+        "q_lora_rank": latent.q_rank or None,
+        "kv_lora_rank": latent.kv_rank,
+        "qk_head_dim": latent.plain,
+        "qk_pos_emb_head_dim": latent.rotated,
+        "v_head_dim": latent.values,
+    }
+
+
+def _expert_options(model: Decoder) -> dict[str, Any]:
+    router, layers = model.router, [int(model.is_routed(layer)) for layer in range(model.layers)]
+    dense = model.dense_layers or 0
+    pattern = f"([0]*{dense}+[1]*{model.layers - dense})" if dense and model.experts_every == 1 else str(layers)
+    grouped = router.groups > 1
+    return {
+        "num_experts": model.experts,
+        "moe_router_topk": model.top_k,
+        "moe_ffn_hidden_size": model.expert_ffn,
+        "moe_grouped_gemm": True,
+        "moe_shared_expert_intermediate_size": (model.shared_experts or 0) * (model.expert_ffn or model.ffn) or None,
+        "moe_layer_freq": None if all(layers) else pattern.replace(" ", ""),
+        "moe_router_score_function": None if router.score == "softmax" else router.score,
+        "moe_router_topk_scaling_factor": None if router.scale == 1 else router.scale,
+        "moe_router_num_groups": router.groups if grouped else None,
+        "moe_router_group_topk": router.best_groups if grouped else None,
+        "moe_router_enable_expert_bias": router.correction or None,
+        "moe_expert_capacity_factor": router.capacity_factor,
+    }

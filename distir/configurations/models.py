@@ -205,10 +205,55 @@ def published_decoder(name: str) -> Decoder | None:
 
 def name_of(model: Decoder) -> str:
     """The published name of a model of these sizes, whatever its context; a name by its sizes if there is none."""
-    for name, known in PUBLISHED.items():
-        if isinstance(known, Decoder) and _sizes(known) == _sizes(model):
-            return name
-    return f"{model.layers} layers of {model.width}"
+    sizes = _sizes(model)
+    found = [name for name, known in PUBLISHED.items() if isinstance(known, Decoder) and _sizes(known) == sizes]
+    named = f"{model.layers} layers of {model.width}"
+    return next((name for name in found if PUBLISHED[name].position == model.position), (*found, named)[0])  # pyright: ignore
+
+
+def called(model: Decoder) -> tuple[str, Decoder]:
+    """A model that options state, by the published name of its sizes, with what the published one calls its weights.
+
+    What else sets that one apart is not assumed: options state it, or the framework trains another model.
+    """
+    name = name_of(model)
+    known = published_decoder(name)
+    if known is None:
+        return name, model
+    one, other = model.names, known.names
+    alike = all(bool(getattr(one, part)) == bool(getattr(other, part)) for part in ("attended_norm", "changed_norm"))
+    context = model.context if model.position == "learned" else known.context  # of which there is an embedding
+    model = replace(model, context=context, names=known.names if alike else model.names)
+    same = replace(known, context=context, dropout=model.dropout, attention_dropout=model.attention_dropout)
+    return name, same if explicit(same) == explicit(model) else model
+
+
+def explicit(model: Decoder) -> Decoder:
+    """A model whose fields that follow from others are stated, and those without effect are at their defaults."""
+    plain = Decoder(layers=1, width=1, heads=1, ffn=1, vocabulary=1, context=1)
+    of_experts = ("top_k", "expert_ffn", "shared_experts", "dense_layers", "experts_every", "router")
+    if model.experts is None:
+        model = replace(model, **{name: getattr(plain, name) for name in of_experts})
+    if isinstance(model.position, Rotary):
+        position = model.position
+        unscaled = Rotary(position.theta, scale=position.scale)
+        model = replace(model, position=unscaled if position.factor == 1 else position, rotary_size=model.rotated)
+    else:
+        model = replace(model, rotary_size=None, unrotated_every=None)
+    if model.position != "learned":
+        model = replace(model, names=replace(model.names, positions=""))
+    return replace(
+        model,
+        kv_heads=model.shared_heads,
+        head_size=model.size,
+        head_norm=model.head_norm and model.latent is None,  # of latent attention, its parts are
+        norm_bias=model.norm_bias or model.norm != "layer",
+        window_every=model.window_every if model.window else 1,
+        shared_experts=model.shared_experts or None,
+        dense_layers=model.dense_layers or None,
+        out_bias=model.attention_bias if model.out_bias is None else model.out_bias,
+        attention_dropout=model.dropout if model.attention_dropout is None else model.attention_dropout,
+    )
 
 
 def of_these_sizes(model: Decoder) -> tuple[str, Decoder] | None:

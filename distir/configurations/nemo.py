@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from distir.configurations import megatron, texts
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, optimizer_of
+from distir.configurations.jobs import ALWAYS, Job, ReadJob, Supplied, Written, optimizer_of, unsaid
 from distir.configurations.known import listed, words
 from distir.configurations.models import of_name
 from distir.configurations.options import ConfigurationError, Known, Options, Setting, as_table
@@ -75,17 +75,25 @@ def _recipe(value: Any) -> tuple[str, Any]:
     if "nvfp4" in word:
         return "fp4", "e2m1"
     if "mxfp8" in word:
-        return "fp8_recipe", "mxfp8"
+        return "fp8_format", "mxfp8"
     if "fp8" in word:
         return "fp8_format", "hybrid"
     return ("fp16", True) if word.startswith("fp16") else ("bf16", True)
 
+
+OF_FIELDS: Final[dict[str, Change]] = {
+    "model.layernorm_epsilon": _called("norm_epsilon"),
+    "model.layernorm_zero_centered_gamma": _called("apply_layernorm_1p"),
+    "model.rope_scaling": _called("use_rope_scaling"),
+}
+"""Fields that Megatron-LM's arguments call otherwise."""
 
 BRIDGE_NAMES: Final[dict[str, Change]] = {
     "model.share_embeddings_and_output_weights": _unless("untie_embeddings_and_output_weights"),
     "model.add_bias_linear": _unless("disable_bias_linear"),
     "model.num_moe_experts": _called("num_experts"),
     "model.gated_linear_unit": _called("swiglu"),
+    **OF_FIELDS,
     "model.num_layers_in_first_pipeline_stage": _called("decoder_first_pipeline_num_layers"),
     "model.num_layers_in_last_pipeline_stage": _called("decoder_last_pipeline_num_layers"),
     "tokenizer.tokenizer_model": _vocabulary,
@@ -140,6 +148,7 @@ NEMO_NAMES: Final[dict[str, Change]] = {
     "model.optim.grad_sync_dtype": _synchronised,
     "model.optim.name": lambda value: ("use_distributed_optimizer", "distributed" in str(value)),
     "model.rotary_percentage": _called("rotary_percent"),
+    **OF_FIELDS,
     "model.num_moe_experts": _called("num_experts"),
     "model.qkv_bias": _called("add_qkv_bias"),
     "model.gradient_accumulation_fusion": _called("gradient_accumulation_fusion"),
@@ -397,31 +406,29 @@ OPTIMIZERS_OWN: Final = ("optimizer", "muon_tp_mode", "optimizer_cpu_offload")
 """Arguments of Megatron-LM that say which optimizer it is, and where its state is."""
 
 
-def write_bridge(job: Job) -> Exported:
+def write_bridge(job: Job) -> Written:
     """Overrides of a recipe of Megatron-Bridge."""
-    lost: list[str] = []
-    flags = megatron.options_of(job, lost)
-    if flags.pop("grad_reduce_in_bf16", None):  # `ddp.grad_reduce_in_fp32` is overwritten by that of the precision
-        lost.append("gradients in bf16: set grad_reduce_in_fp32=False in the recipe's MixedPrecisionConfig")
+    why = unsaid(job)
+    flags = megatron.options_of(job, why)
+    why["gradients"] = "gradients in bf16: set grad_reduce_in_fp32=False in the recipe's MixedPrecisionConfig"
+    flags.pop("grad_reduce_in_bf16", None)  # `ddp.grad_reduce_in_fp32` is overwritten by that of the precision
     own = {name: flags.pop(name) for name in OPTIMIZERS_OWN if name in flags}
-    precision = "bf16_with_fp8_delayed_scaling_mixed" if job.precision == "fp8" else f"{job.precision}_mixed"
+    recipe = {"fp8": "bf16_with_fp8_delayed_scaling", "mxfp8": "bf16_with_mxfp8"}.get(job.precision, job.precision)
+    precision = f"{recipe}_mixed"
     tables: dict[str, dict[str, Any]] = {"model": dict(STATED), "train": {}, "ddp": {}, "dist": {}}
     if job.seq:
         tables["dataset"] = {"seq_length": job.seq}  # `ConfigContainer.validate` wants that of the model
-        if (learned := flags["max_position_embeddings"]) != job.seq:
-            lost.append(f"learned positions for {learned} tokens: Megatron-Bridge's models have those of a sequence")
+        learned = flags["max_position_embeddings"]
+        if job.model and job.model.position == "learned" and learned != job.seq:
+            text = f"learned positions for {learned} tokens: Megatron-Bridge's models have those of a sequence"
+            why[f"{ALWAYS}positions"] = text
     known = listed("megatron_bridge")
     if job.offload:
         tables["model"]["cpu_offloading"] = True
     for name, value in flags.items():
         if name in ("bf16", "fp16", "fp8_format", "ckpt_format", "group_query_attention", "max_position_embeddings"):
             continue
-        back = {"untie_embeddings_and_output_weights": ("share_embeddings_and_output_weights", not value),
-                "disable_bias_linear": ("add_bias_linear", not value), "swiglu": ("gated_linear_unit", value),
-                "num_experts": ("num_moe_experts", value),
-                "no_gradient_accumulation_fusion": ("gradient_accumulation_fusion", not value),
-                "num_virtual_stages_per_pipeline_rank": ("virtual_pipeline_model_parallel_size", value)}  # fmt: skip
-        to, value = back.get(name, (name, value))
+        to, value = _in_yaml(name, value)
         section = next((s for s in tables if f"{s}.{to}" in known), "model")
         tables[section][to] = value
     distributed = "use_distributed_optimizer" in flags
@@ -435,7 +442,29 @@ def write_bridge(job: Job) -> Exported:
     }
     tables["optimizer"] = {**own, "use_distributed_optimizer": distributed}  # where either is on, both are
     text = (f"mixed_precision: {precision}\n" if job.precision else "") + _yaml(tables)
-    return Exported(text, lost)
+    return Written(text, why)
+
+
+OF_YAML: Final = {
+    "untie_embeddings_and_output_weights": "share_embeddings_and_output_weights",
+    "disable_bias_linear": "add_bias_linear",
+    "swiglu": "gated_linear_unit",
+    "num_experts": "num_moe_experts",
+    "no_gradient_accumulation_fusion": "gradient_accumulation_fusion",
+    "num_virtual_stages_per_pipeline_rank": "virtual_pipeline_model_parallel_size",
+    "norm_epsilon": "layernorm_epsilon",
+    "apply_layernorm_1p": "layernorm_zero_centered_gamma",
+    "use_rope_scaling": "rope_scaling",
+}
+"""Arguments of Megatron-LM that fields of its classes, and so YAML, call otherwise."""
+
+OPPOSITES: Final = ("untie_embeddings_and_output_weights", "disable_bias_linear", "no_gradient_accumulation_fusion")
+"""Those whose fields mean the opposite."""
+
+
+def _in_yaml(name: str, value: Any) -> tuple[str, Any]:
+    """An argument of Megatron-LM as a field."""
+    return OF_YAML.get(name, name), (not value if name in OPPOSITES else value)
 
 
 MISSING_IN_NEMO: Final = (
@@ -445,28 +474,29 @@ MISSING_IN_NEMO: Final = (
 """Arguments of Megatron-LM that NeMo's configuration of models does not pass on."""
 
 
-def write_nemo(job: Job) -> Exported:
+def write_nemo(job: Job) -> Written:
     """A configuration of NeMo."""
-    lost: list[str] = []
-    flags = megatron.options_of(job, lost)
+    why = unsaid(job)
+    flags = megatron.options_of(job, why)
+    why["stages"] = f"stages of {','.join(map(str, job.stages))} layers: NeMo's configuration has no layout"
     back = {"seq_length": "encoder_seq_length", "recompute_granularity": "activations_checkpoint_granularity",
-            "recompute_method": "activations_checkpoint_method", "num_experts": "num_moe_experts",
+            "recompute_method": "activations_checkpoint_method", "disable_bias_linear": "bias",
             "recompute_num_layers": "activations_checkpoint_num_layers", "tp_comm_overlap": "ub_tp_comm_overlap",
-            "num_virtual_stages_per_pipeline_rank": "virtual_pipeline_model_parallel_size"}  # fmt: skip
+            "rotary_percent": "rotary_percentage"}  # fmt: skip
     left = ("bf16", "fp16", "fp8_format", "ckpt_format", "group_query_attention", "vocab_size", "swiglu")
     gone = ("use_distributed_optimizer", "overlap_grad_reduce", "overlap_param_gather", "grad_reduce_in_bf16")
     model: dict[str, Any] = {}
     if job.offload:
         model["cpu_offloading"] = True
+    if job.schedule == "interleaved" and "pipeline_model_parallel_layout" in flags:
+        flags["num_virtual_stages_per_pipeline_rank"] = job.virtual
     for name, value in flags.items():
-        if name == "untie_embeddings_and_output_weights":
-            model["share_embeddings_and_output_weights"] = not value
-        elif name == "disable_bias_linear":
-            model["bias"] = not value
-        elif name in MISSING_IN_NEMO:
-            lost.append(f"{name}: NeMo has no option for it")
-        elif name not in (*left, *gone, "data_parallel_sharding_strategy", "no_gradient_accumulation_fusion"):
-            model[back.get(name, name)] = value
+        to, of_field = _in_yaml(name, value)
+        to = back.get(name, to)
+        if name in MISSING_IN_NEMO:
+            continue
+        if name not in (*left, *gone, "data_parallel_sharding_strategy", "no_gradient_accumulation_fusion"):
+            model |= {to: of_field} if NEMO.has(f"model.{to}") else {}
     if flags.get("swiglu"):
         model["activation"] = "fast-swiglu"
     if flags.get("normalization"):
@@ -479,10 +509,10 @@ def write_nemo(job: Job) -> Exported:
     if job.gradients == "bf16":
         optim["grad_sync_dtype"] = "bf16"
     tokenizer = {"vocab_size": job.model.vocabulary} if job.model else {}
-    precision = 16 if job.precision == "fp16" else "bf16"
+    precision = {"fp16": 16, "fp32": 32}.get(job.precision, "bf16")
     trainer = {"devices": job.gpus_per_node, "num_nodes": job.nodes, "precision": precision}
     model |= {"tokenizer": tokenizer, "optim": optim}
-    return Exported(_yaml({"trainer": trainer, "model": model}), lost)
+    return Written(_yaml({"trainer": trainer, "model": model}), why)
 
 
 def _yaml(table: Mapping[str, Any], indent: str = "") -> str:
@@ -502,8 +532,11 @@ MEGATRON_BRIDGE = configuration_format(
         version="0.3.1",
         suffixes=(),
         read=read_bridge,
-        write=write_bridge,
-    )
+        framework="nemo",
+        beside=("gpus",),
+        runs={**megatron.RUNS, "precision": ("bf16", "fp16", "fp8", "mxfp8"), "gradients": ("",)},
+    ),
+    write_bridge,
 )
 
 NEMO_FORMAT = configuration_format(
@@ -513,6 +546,17 @@ NEMO_FORMAT = configuration_format(
         version="2.0",
         suffixes=(".yaml", ".yml"),
         read=read_nemo,
-        write=write_nemo,
-    )
+        framework="nemo",
+        runs={
+            **megatron.RUNS,
+            "zero": (0, 1),
+            "stages": ((),),
+            "precision": ("bf16", "fp16", "fp8", "fp32"),
+            "attention": ("", "fused"),
+            "recompute": ("none", "full"),
+            "optimizer": ("",),
+            "state_on_host": (False,),
+        },
+    ),
+    write_nemo,
 )

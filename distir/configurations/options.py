@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, TypeVar, cast
 
@@ -81,8 +82,7 @@ class Known:
 
     def has(self, name: str) -> bool:
         """Whether there is an option of that name, or may be."""
-        is_open = any(fnmatchcase(name, pattern) for pattern in self.open)
-        return name in self.defaults or is_open or self.section(name) is not None
+        return name in self.defaults or _matches(tuple(self.open), name) or self.section(name) is not None
 
     def section(self, name: str) -> str | None:
         """The table that is not simulated of which an option is."""
@@ -90,7 +90,7 @@ class Known:
 
     def is_idle(self, name: str) -> bool:
         """Whether an option changes nothing that is simulated."""
-        return any(fnmatchcase(name, pattern) for pattern in (*self.idle, *self.open))
+        return _matches((*self.idle, *self.open), name)
 
     def meant(self, names: Iterable[str]) -> dict[str, str]:
         """The options that names, which are none, misspell, by name."""
@@ -109,6 +109,16 @@ class Known:
             if known == mended or (known.startswith(f"{mended}_") and len(_WORD.findall(known)) <= most)
         )
         return next(begun, None) if mended != name else None
+
+
+def _matches(patterns: tuple[str, ...], name: str) -> bool:
+    """Whether a name is as one of the patterns says."""
+    return _expression(patterns).match(name) is not None
+
+
+@lru_cache(maxsize=64)
+def _expression(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)) or r"(?!)")
 
 
 MOST_UNKNOWN: Final = 200

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, replace
+from types import MappingProxyType
+from typing import Final
 
+from distir.configurations.carried import shown
 from distir.configurations.formats import FORMATS
 from distir.configurations.jobs import Exported, Job, Supplied
 from distir.configurations.models import name_of, published_decoder
@@ -15,8 +19,10 @@ from distir.diagnostics.spelling import nearest
 from distir.models.decoder import Decoder
 from distir.models.published import resized
 from distir.models.sizes import ModelError
-from distir.search.rows import Row
+from distir.search.plan import Plan
+from distir.search.rows import Row, columns_of
 from distir.transform.pipeline import SCHEDULES
+from distir.validate.frameworks import FRAMEWORKS
 
 
 def job_of_row(row: Row, given: Supplied) -> Job:
@@ -48,9 +54,36 @@ def job_of_row(row: Row, given: Supplied) -> Job:
         optimizer="muon" if "optimizer=muon" in row.model else "",
         precision="fp8" if " fp8=" in row.model else "bf16" if model else "",
         recompute=recompute,
+        compile=row.fuse,
         overlap=row.overlap,
         node=_devices_of_node(row.hardware),
     )
+
+
+def unsaid_of_row(row: Row, given: Supplied, framework: str) -> dict[str, str]:
+    """What a row's plan says and no job does, by field: what leaves the job as it is without it."""
+    job, chosen, unsaid = job_of_row(row, given), FRAMEWORKS[framework], dict[str, str]()
+    own = {"kind": chosen.context, "skew": chosen.skew}
+    for field in fields(Plan):
+        value = getattr(row.plan, field.name)
+        if field.default is MISSING or value in (field.default, own.get(field.name)):
+            continue
+        without = replace(row, **columns_of(replace(row.plan, **{field.name: field.default})))
+        if job_of_row(without, given) == job:
+            instead = f": {framework} has {own[field.name]}" if field.name in own else ""
+            unsaid[f"plan.{field.name}"] = f"{WORDS.get(field.name, field.name)} {shown(value)}{instead}"
+    return unsaid
+
+
+WORDS: Final = {
+    "kind": "context parallelism by",
+    "skew": "tokens of the busiest experts, to the mean,",
+    "sums": "gradients of microbatches added by",
+    "balance": "layers of stages by",
+    "chunks": "parts of each sequence:",
+    "passes": "collectives of layers beside other microbatches:",
+}
+"""Fields of a plan that the field calls otherwise than their names say."""
 
 
 def _devices_of_node(hardware: str) -> int:
@@ -87,28 +120,44 @@ def _described(title: str) -> tuple[Decoder | None, int | None]:
     return (found if isinstance(found, Decoder) else None), sequence
 
 
-def exported(job: Job, name: str, title: str = "") -> Exported:
+def for_kernels_of(job: Job, source: str, target: str) -> Job:
+    """A job of one framework, of none if empty, that has the same kernels in another: a compiler may make them."""
+    own = FRAMEWORKS.get(source)
+    fused = job.compile if own is None or own.by_compiler else own.kernels != "eager"
+    return replace(job, compile=fused and FRAMEWORKS[target].by_compiler)
+
+
+def exported(
+    job: Job,
+    name: str,
+    title: str = "",
+    unsaid: Mapping[str, str] = MappingProxyType({}),
+    told: Callable[[Exported], str] = lambda _: "",
+) -> Exported:
     """A job in a format: its text has comments on what it is of, how it is started, and what is not carried over.
 
-    Raises ConfigurationError for a format that is not known.
+    `unsaid`: what else is not, by field; `told`: what a line says of how the framework runs what is written. Raises ConfigurationError for a format that is not known.
     """
     if name not in FORMATS:
         near = nearest(name, FORMATS)
         raise ConfigurationError(
             f"there is no format `{name}`", f"did you mean `{near}`?" if near else f"there are {', '.join(FORMATS)}"
         )
-    write = FORMATS[name].write
-    if write is None:
+    form = FORMATS[name]
+    if form.write is None:
         writable = ", ".join(f"`{other}`" for other in FORMATS if FORMATS[other].write)
         raise ConfigurationError(f"`{name}` is read, not written", f"{writable} are written")
-    written = write(job)
+    written = form.write(job)
+    written = replace(written, losses={**written.losses, **unsaid})
+    written = replace(written, told=(said := told(written)))
     if written.text.startswith("{"):  # JSON has no comments
         document = json.loads(written.text)
-        document["distir"] = {"from": title, **document["distir"]}
+        document["distir"] = {"from": title, "runs": said, **document["distir"], "not_carried_over": written.lost}
         return replace(written, text=json.dumps(document, indent=2) + "\n")
-    how = f"{FORMATS[name].title}, version {FORMATS[name].version}; one process per GPU: "
+    how = f"{form.title}, version {form.version}; one process per GPU: "
     head = [
         title,
+        said,
         f"{how}torchrun --nnodes {job.nodes} --nproc-per-node {job.gpus_per_node} …",
         *(f"not carried over: {lost}" for lost in written.lost),
     ]
@@ -119,5 +168,5 @@ def title_of(row: Row) -> str:
     """What a row is, on one line."""
     batch = f", batch {row.batch_size}" if row.batch_size is not None else ""
     model = json.dumps(row.model)[1:-1]  # one line, whatever the name
-    latency = f", simulated {show_seconds(row.latency_s)} on {row.hardware}" if row.latency_s is not None else ""
+    latency = f", ideal {show_seconds(row.latency_s)} on {row.hardware}" if row.latency_s is not None else ""
     return f"{model}, D/T/P/K {row.plan}{batch}{latency}"

@@ -17,14 +17,14 @@ from typing import Any, Final
 from distir.configurations import flavors, texts
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import (
+    ALWAYS,
     MICRO_BATCH,
-    Exported,
     Job,
     ReadJob,
     Supplied,
+    Written,
     checked,
     float32,
-    on_hosts,
     optimizer_of,
     replicas,
     state_on_host,
@@ -383,19 +383,17 @@ def _recomputation(options: Options, model: Decoder | None) -> str:
     return f"full:{layers}"
 
 
-def write(job: Job) -> Exported:
-    """The TOML of a job, and what of it is lost."""
-    lost = [*unsaid(job), *on_hosts(job)]
-    if job.optimizer:
-        lost.append(f"the optimizer {job.optimizer}: set it beside the configuration")
+def write(job: Job) -> Written:
+    """The TOML of a job."""
+    why = unsaid(job)
     tables: dict[str, dict[str, Any]] = {"model": {}, "training": {}, "parallelism": {}}
     flavor = flavor_of(job.name)
     if flavor:
         tables["model"] |= {"name": flavor[0], "flavor": flavor[1]}
         if job.pp > 1 and flavor[0] in UNPIPELINED:
-            lost.append(f"a pipeline: torchtitan {VERSION} runs none of {flavor[0]}")
+            why[f"{ALWAYS}pipeline"] = f"a pipeline: torchtitan {VERSION} runs none of {flavor[0]}"
     elif job.name:
-        lost.append(f"the model {job.name}: torchtitan has no flavor of it")
+        why["model"] = f"the model {job.name}: torchtitan has no flavor of it"
     if job.precision == "fp8":
         tables["model"]["converters"] = ["quantize.linear.float8"]
         tables["quantize.linear.float8"] = {"recipe_name": "tensorwise"}
@@ -403,26 +401,17 @@ def write(job: Job) -> Exported:
         tables["model"]["converters"] = ["quantize.linear.mx"]
     if job.precision == "fp32":
         tables["training"]["mixed_precision_param"] = "float32"
-    lost += unsaid_precisions(job)
     tables["training"] |= _without_none({
         "seq_len": job.seq,
         "local_batch_size": local_batch(job),
         "global_batch_size": job.global_batch,
     })  # fmt: skip
-    tables["parallelism"] |= parallelism(job, lost)
-    mode, option = recomputation(job, lost)
+    tables["parallelism"] |= parallelism(job, why)
+    mode, option = recomputation(job)
     tables["activation_checkpoint"] = {"mode": mode} | ({"selective_ac_option": option} if option else {})
     tables["compile"] = {"enable": job.compile or job.async_tp}
     lines = [f"\n[{name}]\n{_lines(table)}" for name, table in tables.items() if table]
-    return Exported("".join(lines).lstrip(), lost)
-
-
-def unsaid_precisions(job: Job) -> list[str]:
-    """What torchtitan cannot say of a job's precisions."""
-    lost = [f"gradients in {job.gradients}: torchtitan reduces them in float32"] if job.gradients else []
-    if job.precision not in ("", "bf16", "fp8", "mxfp8", "fp32"):
-        lost.append(f"precision {job.precision}: torchtitan trains in bfloat16 with float32 weights")
-    return lost
+    return Written("".join(lines).lstrip(), why)
 
 
 def local_batch(job: Job) -> int | None:
@@ -432,15 +421,14 @@ def local_batch(job: Job) -> int | None:
     return job.micro_batch
 
 
-def parallelism(job: Job, lost: list[str]) -> dict[str, Any]:
-    """The options of torchtitan's table `parallelism`; what it cannot say is added to `lost`."""
+def parallelism(job: Job, why: dict[str, str]) -> dict[str, Any]:
+    """The options of torchtitan's table `parallelism`; why fields are lost is added to `why`."""
+    why["overlap"] = "communication beside computation: torchtitan overlaps what replicas exchange, and has no option"
     shard = job.shard or job.dp
     replicate, shard = (job.dp // shard, shard) if job.zero >= 2 else (job.dp, 1)
-    if job.zero == 1:
-        lost.append("ZeRO stage 1: torchtitan shards gradients, too, or nothing")
     if job.zero == 0 and job.cp > 1:
-        lost.append("replicas with context parallelism: torchtitan shards state over that")
-    ep, etp = _experts(job, shard * job.cp, lost)
+        why["zero"] = "replicas with context parallelism: torchtitan shards state over that"
+    ep, etp = _experts(job, shard * job.cp, why)
     found: dict[str, Any] = {
         "data_parallel_replicate_degree": replicate,
         "data_parallel_shard_degree": shard,
@@ -453,19 +441,18 @@ def parallelism(job: Job, lost: list[str]) -> dict[str, Any]:
         "expert_tensor_parallel_degree": etp if ep > 1 and job.tp > 1 else None,
         "pipeline_parallel_degree": job.pp,
     }
-    if job.tp > 1 and not job.sequence_parallel:
-        lost.append(BOTH)
+    why["sequence_parallel"] = BOTH
     if job.pp > 1:
         found |= {
-            "pipeline_parallel_schedule": _torchs_schedule(job, lost),
+            "pipeline_parallel_schedule": _torchs_schedule(job),
             "pipeline_parallel_schedule_csv": job.schedule_file or None,
             "pipeline_parallel_microbatch_size": job.micro_batch,
-            **_stages(job, lost),
+            **_stages(job, why),
         }
     return _without_none(found)
 
 
-def _experts(job: Job, sharing: int, lost: list[str]) -> tuple[int, int]:
+def _experts(job: Job, sharing: int, why: dict[str, str]) -> tuple[int, int]:
     """The degrees of experts and of tensors in them, 1 and 1 where torchtitan has no mesh of such degrees.
 
     `sharing`: the devices that share state, over which torchtitan deals experts out (`ParallelDims.build_mesh`).
@@ -474,24 +461,21 @@ def _experts(job: Job, sharing: int, lost: list[str]) -> tuple[int, int]:
     if job.ep == 1 or (etp in (1, job.tp) and sharing * job.tp % (job.ep * etp) == 0):
         return job.ep, etp
     if etp not in (1, job.tp):
-        lost.append(f"experts over {job.ep} replicas: torchtitan shards each expert over 1 or {job.tp}, not {etp}")
+        why["ep"] = (f"experts over {job.ep} replicas: torchtitan shards each expert over 1 or {job.tp}, not {etp}")
     else:
-        lost.append(f"experts over {job.ep} replicas: torchtitan's are over those that share state, {sharing} here")
+        why["ep"] = (f"experts over {job.ep} replicas: torchtitan's are over those that share state, {sharing} here")
     return 1, 1
 
 
-def _torchs_schedule(job: Job, lost: list[str]) -> str:
+def _torchs_schedule(job: Job) -> str:
     """A schedule's name in `torch.distributed.pipelining`; 1F1B's for one that it lacks."""
     if job.schedule_file:
         return "PipelineScheduleSingle" if job.virtual == 1 else "PipelineScheduleMulti"
     torch = next((name for name, ours in TORCHS.items() if ours == job.schedule), None)
-    if torch is None:
-        near = ", nearest is InterleavedZeroBubble, of two stages per rank" if job.schedule == "zb-h1" else ""
-        lost.append(f"the schedule {job.schedule}: torchtitan runs 1F1B{near}")
     return torch or "1F1B"
 
 
-def _stages(job: Job, lost: list[str]) -> dict[str, Any]:
+def _stages(job: Job, why: dict[str, str]) -> dict[str, Any]:
     """How layers are distributed over stages: equally, or by the names of modules."""
     if not job.stages:
         usual = 1 if SCHEDULES[job.schedule].stages == 1 else 2
@@ -499,7 +483,7 @@ def _stages(job: Job, lost: list[str]) -> dict[str, Any]:
             ("pipeline_parallel_first_stage_less_layers", "pipeline_parallel_last_stage_less_layers"), 0
         )
         if job.virtual != usual and job.model is None:
-            lost.append(f"{job.virtual} stages on each rank: set pipeline_parallel_layers_per_stage")
+            why["virtual"] = f"{job.virtual} stages on each rank: set pipeline_parallel_layers_per_stage"
         elif job.virtual != usual and job.model is not None:
             found["pipeline_parallel_layers_per_stage"] = -(-job.model.layers // (job.pp * job.virtual))
         return found
@@ -512,22 +496,14 @@ def _stages(job: Job, lost: list[str]) -> dict[str, Any]:
     return {"module_fqns_per_model_part": parts}
 
 
-def recomputation(job: Job, lost: list[str]) -> tuple[str, str]:
+def recomputation(job: Job) -> tuple[str, str]:
     """The mode of activation checkpointing, and the option of `selective`, empty for another mode."""
     what, _, layers = job.recompute.partition(":")
     if what in ("selective", "products"):
-        if layers:
-            lost.append(f"recomputation in the first {layers} layers: torchtitan's is in all")
         return "selective", "op"
-    if what == "modules":
-        lost.append(f"recomputation of {layers}: torchtitan has it by operator and by layer")
-        return "none", ""
-    if layers:
+    if what == "full" and layers:
         total = job.model.layers if job.model else None
-        every = total // int(layers) if total and int(layers) else 2
-        if not total or total // every != int(layers):
-            lost.append(f"recomputation of {layers} layers: torchtitan recomputes one in {every}")
-        return "selective", str(every)
+        return "selective", str(total // int(layers) if total and int(layers) else 2)
     return ("full" if what == "full" else "none"), ""
 
 
@@ -543,6 +519,20 @@ def _without_none(table: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in table.items() if value is not None}
 
 
+RUNS: Final = {
+    "schedule": tuple(TORCHS.values()),
+    "zero": (0, 2, 3),
+    "precision": ("bf16", "fp8", "mxfp8", "fp32"),
+    "gradients": ("",),
+    "attention": ("",),
+    "recompute": ("none", "selective", "full"),
+    "overlap": (True,),
+    "optimizer": ("",),
+    "offload": (0,),
+    "state_on_host": (False,),
+}
+"""What torchtitan runs, by field of a job; with `full`, one layer in N, too."""
+
 TORCHTITAN = configuration_format(
     Format(
         name="torchtitan",
@@ -550,6 +540,8 @@ TORCHTITAN = configuration_format(
         version=VERSION,
         suffixes=(".toml",),
         read=read,
-        write=write,
-    )
+        framework="torchtitan",
+        runs={**RUNS, "sequence_parallel": (True,)},
+    ),
+    write,
 )

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from distir.configurations import torchtitan
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Exported, Job, ReadJob, Supplied, on_hosts, unsaid
+from distir.configurations.jobs import Job, ReadJob, Supplied, Written, unsaid
 from distir.configurations.options import ConfigurationError, Setting, as_list, renamed
 from distir.configurations.python_settings import CHOICE, MADE_BY, PythonSettings, of_python
 from distir.validate.words import EIGHT_BITS
@@ -110,11 +110,9 @@ def _model(written: PythonSettings, rest: str, setting: Setting) -> Iterator[tup
         yield f"model.{rest}", setting
 
 
-def write(job: Job) -> Exported:
-    """The Python of a job, and what of it is lost."""
-    lost = [*unsaid(job), *on_hosts(job)]
-    if job.optimizer:
-        lost.append(f"the optimizer {job.optimizer}: set it beside the configuration")
+def write(job: Job) -> Written:
+    """The Python of a job."""
+    why = unsaid(job)
     settings: dict[str, Any] = {
         "training.seq_len": job.seq,
         "training.local_batch_size": torchtitan.local_batch(job),
@@ -122,21 +120,13 @@ def write(job: Job) -> Exported:
     }
     if job.tp > 1 and not job.sequence_parallel:
         settings["parallelism.enable_sequence_parallel"] = False
-    for name, value in torchtitan.parallelism(job, lost).items():
-        if name in GONE:
-            lost.append(f"{name}: torchtitan 0.3 has no such option")
-        else:
-            settings[MOVED.get(name, f"parallelism.{name}")] = value
-    if job.tp > 1 and not job.sequence_parallel:
-        lost.remove(torchtitan.BOTH)
-    mode, option = torchtitan.recomputation(job, lost)
-    if mode == "selective" and option != "op":
-        lost.append(f"recomputation of one layer in {option}: torchtitan 0.3 recomputes by op")
+    options = torchtitan.parallelism(job, why)
+    settings |= {MOVED.get(name, f"parallelism.{name}"): value for name, value in options.items() if name not in GONE}
+    mode, _ = torchtitan.recomputation(job)
     if job.precision in EIGHT_BITS:
-        lost.append("8-bit floats: torchtitan 0.3 converts the model by its model_converters")
+        why["precision"] = "8-bit floats: torchtitan 0.3 converts the model by its model_converters"
     if job.precision == "fp32":
         settings["training.mixed_precision_param"] = "float32"
-    lost += torchtitan.unsaid_precisions(job)
     if job.compile or job.async_tp:
         settings["compile.enable"] = True
     made = RECOMPUTED.get(mode)
@@ -144,7 +134,7 @@ def write(job: Job) -> Exported:
     lines.append(f"    config.activation_checkpoint = {f'{made}.Config()' if made else None}")
     imports = f"from torchtitan.distributed.activation_checkpoint import {made}\n\n\n" if made else ""
     body = ["def distributed(config):", '    """A configuration of yours for one model, distributed."""', *lines]
-    return Exported("".join([imports, "\n".join([*body, "    return config"]), "\n"]), lost)
+    return Written("".join([imports, "\n".join([*body, "    return config"]), "\n"]), why)
 
 
 TORCHTITAN_PYTHON = configuration_format(
@@ -154,6 +144,9 @@ TORCHTITAN_PYTHON = configuration_format(
         version="0.3.0",
         suffixes=(),
         read=read,
-        write=write,
-    )
+        framework="torchtitan",
+        beside=("model",),
+        runs={**torchtitan.RUNS, "precision": ("bf16", "fp32"), "gathers_logits": (False,), "etp": (0,)},
+    ),
+    write,
 )

@@ -354,6 +354,5 @@ TRAINER = configuration_format(
         version=VERSION,
         suffixes=(),
         read=read,
-        write=None,
     )
 )

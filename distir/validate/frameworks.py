@@ -117,6 +117,8 @@ class Framework:
     kernels: Kernels = "fused"
     compiled: Kernels = "fused"
     """Its kernels where a run says that it is compiled."""
+    by_compiler: bool = False
+    """Whether torch.compile makes its kernels, so that a job without it runs each op by itself."""
     fused_norm: bool = True
     fused_rotary: bool = True
     fused_gates: bool = False
@@ -153,6 +155,8 @@ class Framework:
     overlap: tuple[str, ...] = ()
     overlap_of_sharded: tuple[str, ...] = ()
     """What else is, where weights are sharded, as with ZeRO-3."""
+    always_overlaps: bool = False
+    """Whether no job can turn that off."""
     flat_gradients: bool = False
     """Whether the gradients of a layer are copied into one tensor, and divided there, before they are summed."""
     backward_prefetch: Literal["pre", "post"] = "pre"
@@ -479,6 +483,8 @@ TORCHTITAN = framework(
         master="only",
         kernels="blocks",
         compiled="blocks",
+        by_compiler=True,
+        always_overlaps=True,
         fused_norm=False,
         fused_rotary=False,
         flash="flash2",
@@ -529,6 +535,7 @@ FSDP2 = framework(
             "what a device holds beside tensors, and attention: as torchtitan, which is built on it",
         ),
         loss_parallel=False,
+        always_overlaps=False,
         kernels="eager",
         compiled="blocks",
     )
