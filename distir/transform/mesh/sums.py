@@ -63,12 +63,12 @@ class PendingSums:
 
     def as_wanted(self, statement: Apply, each: Sequence[Typing]) -> Apply:
         """The statement with gradients among its operands summed as their updates want them, where it needs sums."""
-        args = list(statement.args)
-        for i, arg in enumerate(statement.args):
-            if arg in self.gradients:
+        args = statement.args
+        for i, arg in enumerate(args):
+            if isinstance(arg, str) and arg in self.gradients:
                 kept = [axis for (axis, _), t in zip(self.values.axes, each, strict=True) if t.needed[i] is PARTIAL]
-                args[i] = self.ended(arg, kept)
-        return replace(statement, args=tuple(args))
+                args = (*args[:i], self.ended(arg, kept), *args[i + 1 :])
+        return statement if args == statement.args else replace(statement, args=args)
 
     def before(self, statement: Apply) -> Apply:
         """The statement with operands that are ended already, or before it because that communicates less."""

@@ -40,10 +40,16 @@ FIXED: Loose = frozenset()
 
 
 class PlacedValues:
-    """The names of a function in progress. `instance`: what is known of its values in the sequential program."""
+    """The names of a function in progress. `instance`: what is known of its values in the sequential program.
 
-    def __init__(self, function: Function, instance: Instance, axes: Axes) -> None:
+    `made`: by op and operands, its results, of all functions.
+    """
+
+    def __init__(
+        self, function: Function, instance: Instance, axes: Axes, made: dict[object, tuple[Value, ...]]
+    ) -> None:
         self.function, self.instance, self.axes, self.names = function, instance, axes, namer(function)
+        self._made = made
         self.written: list[Statement] = []
         self.around = NO_FACTS
         """The facts of collectives for the present statement."""
@@ -101,8 +107,11 @@ class PlacedValues:
     def write(self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose]) -> None:
         """Append an op whose operands are placed as it needs them."""
         vs = tuple(map(self.value, statement.args))
-        made = placed(Meshes(self.axes), statement, vs, lambda _: ws)
-        self.written.append(replace(statement, claims=claims_of(statement, made)))
+        key = statement.op, statement.attrs, vs, ws
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = placed(Meshes(self.axes), statement, vs, lambda _: ws)
+        self.written.append(replace(statement, claims=claims_of(statement, made)) if statement.claims else statement)
         for name, w, own in zip(statement.results, made, loose, strict=True):
             self.define(name, w, own)
 
