@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Union
 
 from distir.analysis import Analysis, Instance
@@ -141,15 +142,20 @@ def _by_update(statement: Apply, instance: Instance, params: Mapping[str, Type])
     found = layout_of(statement, instance)
     if found is None:
         return ()
-    own = found.operands[1]
+    stored = (params.get(arg) if isinstance(arg, str) else None for arg in statement.args)
+    return _split_most(found.operands, tuple([t.places if isinstance(t, TensorType) else () for t in stored]))
 
-    def along_own(arg: Arg, its: Letters) -> Places:
-        stored = params.get(arg) if isinstance(arg, str) else None
-        cuts = (p for p in stored.places if isinstance(p, SplitAlong)) if isinstance(stored, TensorType) else ()
-        pairs = ((cut, its[cut.dim]) for cut in cuts)
+
+@lru_cache(maxsize=1 << 8)  # layers have equal weights
+def _split_most(operands: tuple[Letters, ...], stored: tuple[Places, ...]) -> Places:
+    """The placement, of those in which an update's operands are stored, that splits most of the gradient."""
+    own = operands[1]
+
+    def along_own(placed: Places, its: Letters) -> Places:
+        pairs = ((cut, its[cut.dim]) for cut in placed if isinstance(cut, SplitAlong))
         return places(replace(cut, dim=own.index(letter)) for cut, letter in pairs if letter and letter in own)
 
-    return max((along_own(arg, its) for arg, its in zip(statement.args, found.operands, strict=True)), key=len)
+    return max(map(along_own, stored, operands), key=len)
 
 
 def layout_of(update: Apply, instance: Instance) -> Layout | None:
