@@ -139,6 +139,8 @@ then what is pending, in the order of `PENDING` and of names."""
 def places(found: Iterable[Place]) -> Places:
     """A placement of these entries: of cuts of one dimension, the outermost first."""
     found = list(found)
+    if len(found) < 2:
+        return tuple(found)
     cuts = sorted((p for p in found if isinstance(p, SplitAlong)), key=lambda cut: cut.dim)
     pending = sorted((p for p in found if isinstance(p, PendingAlong)), key=lambda p: (PENDING.index(p.how), p.axis))
     return (*cuts, *pending)

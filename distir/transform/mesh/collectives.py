@@ -46,7 +46,8 @@ class Collectives:
 
     def brought(self, arg: Arg, wanted: Places, name: str = "") -> Arg:
         """A value in another placement, under a name if one is given. Raises NoWay."""
-        for move in moves(self.values.places(arg), wanted, self.replicas):
+        now = self.values.places(arg)
+        for move in moves(now, wanted, self.replicas) if now != wanted else ():
             assert isinstance(arg, str), "literals are host values"
             arg = self._collective(arg, move, name if move.given == wanted else "")
         return arg

@@ -29,6 +29,8 @@ class PendingSums:
     def left(self, arg: Arg, kept: Sequence[str] = ()) -> Places:
         """The placement of a value without pending sums but along axes that are `kept`: whole, or spread."""
         now, pending = self.values.places(arg), self.values.pending(arg)
+        if not pending:
+            return now
         left = tuple(p for p in now if p.axis in kept or p not in pending)
         spread = self.spread.tokens(arg)
         return left if spread is None or spread.axis in kept else places((*left, spread))

@@ -81,7 +81,7 @@ class PlacedValues:
 
     def pending(self, arg: Arg) -> Places:
         """The sums that are pending in a value."""
-        return tuple(p for p in self.places(arg) if p == PendingAlong(p.axis))
+        return tuple([p for p in self.places(arg) if isinstance(p, PendingAlong) and p.how == "sum"])
 
     def state(self, arg: Arg, axis: str) -> State:
         """The placement along one axis."""
