@@ -77,19 +77,18 @@ class ParameterUpdates:
                 for arg in callee.returned
             ]
         op, count = OPS[statement.op], len(statement.results)
-        if op.communication is not None and op.inplace == "each":
-            return [given[0] if len(given) == 1 else NOTHING.union(*given)] * count
-        taken = dict(op.inplace) if op.inplace != "each" else {}
-        if taken.get(0) == 0 and op.communication is None:
-            return [
-                frozenset((name, True) for name, _ in given[taken[i]]) if i in taken else NOTHING for i in range(count)
-            ]
+        if op.communication is None and op.inplace != "each" and op.inplace.get(0) == 0:
+            return [_updated(given[op.inplace[i]]) if i in op.inplace else NOTHING for i in range(count)]
         if op.communication is not None or statement.op in COLLECTIVES or statement.op in REARRANGING:
             return [given[0] if len(given) == 1 else NOTHING.union(*given)] * count
         counted = [of for arg, of in zip(statement.args, given, strict=True) if isinstance(arg, str)]
         if statement.op == "Add" and len(counted) == 1:  # a step count
-            return [frozenset((name, True) for name, _ in counted[0])]
+            return [_updated(counted[0])]
         return [NOTHING] * count
+
+
+def _updated(of: Consists) -> Consists:
+    return frozenset([(name, True) for name, _ in of])
 
 
 def mentioned(function: Function) -> list[tuple[str, ...]]:

@@ -11,55 +11,44 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated, Any, TextIO
 
 import typer
 
 from distir import __version__
 from distir.cli import output, streams
-from distir.cli.advise import advise
 from distir.cli.arguments import Groups, UsageError, call, complaint
-from distir.cli.calibrate import calibrate
-from distir.cli.check import check
-from distir.cli.compare import compare
-from distir.cli.dap import dap
-from distir.cli.diff import diff
 from distir.cli.endings import REFUSED, WRONG, Closed, Refused, Wrong, of_hardware
-from distir.cli.explain import explain
-from distir.cli.exporting import export
-from distir.cli.fmt import fmt
-from distir.cli.goodput import goodput
-from distir.cli.hardware import hardware
-from distir.cli.importing import import_
-from distir.cli.launch import launch
-from distir.cli.lower import lower
-from distir.cli.lsp import lsp
-from distir.cli.mcp import mcp
-from distir.cli.meshes import erase, expand
-from distir.cli.model import model
-from distir.cli.ops import ops
-from distir.cli.project import project
-from distir.cli.prove import prove
-from distir.cli.run import run
-from distir.cli.search import search
-from distir.cli.show import show
-from distir.cli.simulate import simulate
-from distir.cli.transform import transform
-from distir.cli.validate import validate
 from distir.files.cache import cache_folder
 from distir.files.reading import why_not
 from distir.syntax import grammar
 
 GROUPS: Groups = {
-    "Plan a job": (model, import_, search, simulate, goodput, export, hardware),
-    "Write and check programs": (check, fmt, show, run, prove, explain, ops),
-    "Change and compare programs": (transform, erase, expand, diff, advise),
-    "Run programs, and measure": (project, lower, launch, compare, calibrate, validate),
-    "Editors and agents": (lsp, dap, mcp),
+    "Plan a job": ("model", "import", "search", "simulate", "goodput", "export", "hardware"),
+    "Write and check programs": ("check", "fmt", "show", "run", "prove", "explain", "ops"),
+    "Change and compare programs": ("transform", "erase", "expand", "diff", "advise"),
+    "Run programs, and measure": ("project", "lower", "launch", "compare", "calibrate", "validate"),
+    "Editors and agents": ("lsp", "dap", "mcp"),
 }
-"""In the order of the help. A command is called as its function; its docstring is its help and shows an example."""
+"""Commands by name, in the order of the help.
 
-COMMANDS = tuple(command for group in GROUPS.values() for command in group)
+Each is a function of that name, in a module of that name (`HOMES`), which is imported when it is called; its docstring
+is its help and shows an example.
+"""
+
+COMMANDS = tuple(name for group in GROUPS.values() for name in group)
+
+HOMES = {"import": "importing", "export": "exporting", "erase": "meshes", "expand": "meshes"}
+"""The modules of commands that are in one of another name."""
+
+
+def command(name: str) -> Callable[..., int]:
+    """A command by its name."""
+    module = import_module(f"distir.cli.{HOMES.get(name, name)}")
+    return getattr(module, f"{name}_" if iskeyword(name) else name)
+
 
 INTERRUPTED = 130
 UNREAD = 141
@@ -102,7 +91,7 @@ def _run(arguments: list[str]) -> int:
             reconfigure(errors="backslashreplace")  # escape what the terminal cannot encode
     with warnings.catch_warnings():
         warnings.showwarning = _warn(warnings.showwarning)
-        code = call(arguments, GROUPS, _global)
+        code = call(arguments, GROUPS, command, _global)
     sys.stdout.flush()
     return code
 

@@ -18,22 +18,26 @@ UsageError = cast("type[Exception]", typer.BadParameter.__base__)
 """typer's exception for invalid arguments."""
 
 
-Groups = Mapping[str, Sequence[Callable[..., int]]]
-"""Commands by the title under which the help lists them."""
+Groups = Mapping[str, Sequence[str]]
+"""Names of commands by the title under which the help lists them."""
 
 
-def call(words: list[str], groups: Groups, about: Callable[..., None]) -> int:
-    """Call the command that `words` name, and give its exit code. `about`: the options that stand before a command.
+def call(
+    words: list[str], groups: Groups, command: Callable[[str], Callable[..., int]], about: Callable[..., None]
+) -> int:
+    """Call the command that `words` name, and give its exit code.
+
+    `command` gives one by its name. `about`: the options that stand before a command.
 
     Raises UsageError, and what the command raises; BrokenPipeError, too.
     """
-    commands = [command for group in groups.values() for command in group]
+    names = [name for group in groups.values() for name in group]
     app = typer.Typer(cls=_listed_in(groups), rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback(help=_help(about))(about)
     # typer reads the parameters of all commands that it knows: of one alone, where that is named.
-    named = [command for command in commands if words[:1] == [_name(command)]]
-    for command in named or commands:
-        app.command(_name(command), help=_help(command))(command)
+    for name in words[:1] if words[0] in names else names:
+        called = command(name)
+        app.command(name, help=_help(called))(called)
     built = typer.main.get_command(app)
     _take_as_given(built)
     try:
@@ -57,22 +61,18 @@ def complaint(error: Exception) -> tuple[str, str]:
 
 def _listed_in(groups: Groups) -> type[TyperGroup]:
     """A group whose help lists its commands under their titles, in as wide columns."""
-    width = max(len(_name(command)) for group in groups.values() for command in group)
+    width = max(len(name) for group in groups.values() for name in group)
 
     class Listed(TyperGroup):
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             for title, group in groups.items():
                 with formatter.section(title):
-                    found = [self.commands[_name(command)] for command in group]
+                    found = [self.commands[name] for name in group]
                     limit = formatter.width - 6 - width
                     rows = [(f"{inner.name:<{width}}", inner.get_short_help_str(limit)) for inner in found]
                     formatter.write_dl(rows)
 
     return Listed
-
-
-def _name(command: Callable[..., object]) -> str:
-    return command.__name__.rstrip("_")
 
 
 def _help(command: Callable[..., object]) -> str:

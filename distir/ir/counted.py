@@ -164,6 +164,11 @@ def of_another(facts: Facts, names: Mapping[str, str]) -> Facts:
     return replace(facts, of=names[facts.of]) if facts.of in names else facts
 
 
+def is_counted(function: Function) -> bool:
+    """Whether a function is a counted one."""
+    return _written.get(function.name, (None, None))[0] is function or counted(function) is not None
+
+
 def times_in(function: Function) -> int:
     """How often a counted function does what it does; 0 for another function."""
     pattern = counted(function)
@@ -213,7 +218,7 @@ _TIMES = re.compile(r"_x([1-9]\d*)_[0-9a-f]{16}")
 @lru_cache(maxsize=1 << 8)
 def passed_on(function: Function) -> frozenset[int]:
     """Which results of a counted function are used in it, too; none of another function."""
-    if counted(function) is None:
+    if not is_counted(function):
         return frozenset()
     used = {name for statement in function.body[:-1] for name in names(operands(statement))}
     return frozenset(number for number, name in enumerate(names(function.returned)) if name in used)
@@ -277,13 +282,15 @@ def _renamed(each: CountedStatement, outer: Mapping[str, Item], named: Mapping[s
     )
 
 
-def _alike(one: Repeatable, other: Repeatable) -> bool:
+def _are_alike(column: Sequence[Repeatable]) -> bool:
     """Whether statements do the same, but for the values that they name, and for facts."""
-    return (
-        type(one) is type(other)
-        and (one.claims, one.stream, len(one.args), len(one.results))
-        == (other.claims, other.stream, len(other.args), len(other.results))
-        and does(one) == does(other)
+    first = column[0]
+    what, shape = does(first), (first.claims, first.stream, len(first.args), len(first.results))
+    return all(
+        type(one) is type(first)
+        and (one.claims, one.stream, len(one.args), len(one.results)) == shape
+        and ((isinstance(one, Apply) and one.op == what[0] and one.attrs is _attrs(first)) or does(one) == what)
+        for one in column
     )
 
 
@@ -312,7 +319,7 @@ def pattern(body: Sequence[Repeatable], period: int, returned: set[str]) -> Coun
     """
     times = len(body) // period
     columns = [body[number::period] for number in range(period)]
-    if any(not _alike(column[0], other) for column in columns for other in column[1:]):
+    if not all(map(_are_alike, columns)):
         return None
     shown = [[_shown(rows, returned) for rows in zip(*(s.results for s in c), strict=True)] for c in columns]
     plain = {
@@ -551,7 +558,7 @@ def is_parts(function: Function) -> bool:
 
 def is_within(function: Function) -> bool:
     """Whether a function's statements stand where it is called: it is counted, or what a statement becomes."""
-    return counted(function) is not None or is_parts(function)
+    return is_counted(function) or is_parts(function)
 
 
 def _digest(params: Sequence[Param], body: Sequence[Statement]) -> str:

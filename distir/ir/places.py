@@ -154,6 +154,8 @@ then the device that has it, by names of axes, then what is pending, in the orde
 def places(found: Iterable[Place]) -> Places:
     """A placement of these entries: of cuts of one dimension, the outermost first."""
     found = list(found)
+    if len(found) < 2:
+        return tuple(found)
     cuts = sorted((p for p in found if isinstance(p, SplitAlong)), key=lambda cut: cut.dim)
     owned = sorted((p for p in found if isinstance(p, OwnedAlong)), key=lambda p: p.axis)
     pending = sorted((p for p in found if isinstance(p, PendingAlong)), key=lambda p: (PENDING.index(p.how), p.axis))

@@ -8,7 +8,18 @@ from dataclasses import dataclass, replace
 
 from distir.ir.builder import FunctionBuilder
 from distir.ir.core import DISCARD, Apply, Arg, Call, Function, Module, Statement, names, operands, results
-from distir.ir.counted import NUMBERS, Counted, Repeatable, as_call, counted, does, integers, of_another, pattern
+from distir.ir.counted import (
+    NUMBERS,
+    Counted,
+    Repeatable,
+    as_call,
+    counted,
+    does,
+    integers,
+    is_counted,
+    of_another,
+    pattern,
+)
 
 LEAST = 4
 """How often something is done at least that `rolled` writes as a counted statement."""
@@ -36,7 +47,7 @@ def unrolled(module: Module) -> Module:
 
 def unrolled_from(module: Module) -> Unrolled:
     """The same, with where each statement comes from."""
-    found = {function.name: function for function in module if counted(function) is not None}
+    found = {function.name: function for function in module if is_counted(function)}
     if not found:
         return Unrolled(module, {})
     functions: list[Function] = []
@@ -116,7 +127,7 @@ def rolled(module: Module) -> Module:
     """The module with what is done at least `LEAST` times as counted statements; itself where there is nothing."""
     made: dict[str, Function] = {}
     functions: list[Function] = []
-    apart = frozenset(function.name for function in module if counted(function) is not None)
+    apart = frozenset(function.name for function in module if is_counted(function))
     for function in module:
         if function.kernel or function.name in apart:
             functions.append(function)

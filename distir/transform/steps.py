@@ -207,8 +207,9 @@ class Application:
 
     def _refuse_late(self, module: Module) -> None:
         """Raises ProgramError, DIR605, where the program has a property that the step comes before, or a mesh."""
-        later = [name for name in makers(ON_MESH) if self.step.comes_before(STEPS[name])]
-        refuse_mesh(module, f"the order is `{self}`, then {listed(later, 'or')}" if later else "")
+        if any(function.mesh for function in module):  # which steps come before imports them all
+            later = [name for name in makers(ON_MESH) if self.step.comes_before(STEPS[name])]
+            refuse_mesh(module, f"the order is `{self}`, then {listed(later, 'or')}" if later else "")
         for found in self.step.given(self.step.before, self.value):
             if evidence := found.evidence(module):
                 site, shown = evidence
@@ -419,7 +420,7 @@ def parse_steps(
     for place, word in enumerate(words, start=1):
         name, equals, text = word.partition("=")
         is_option = bool(found) and name in found[-1][0].options
-        if name in STEPS and not is_option:
+        if not is_option and name in STEPS:
             chosen = STEPS[name]
             found.append((chosen, _given(chosen.value, name, text) if equals else _absent(chosen), {}))
             places = {}

@@ -8,7 +8,7 @@ import pytest
 import typer
 from cli_samples import MACHINE, SMALL
 
-from distir.cli.app import COMMANDS
+from distir.cli.app import COMMANDS, command
 
 READERS = ("check", "fmt", "show", "simulate", "run")
 
@@ -176,7 +176,7 @@ def options_of(command):
     return {option: "int" in type_ or "float" in type_ for option, type_ in found.items() if "bool" not in type_}
 
 
-OPTIONS = [(c.__name__.rstrip("_"), option, number) for c in COMMANDS for option, number in options_of(c).items()]
+OPTIONS = [(name, option, number) for name in COMMANDS for option, number in options_of(command(name)).items()]
 
 COMPLETE = {
     "transform": ["inline", "a.dir"],

@@ -200,11 +200,10 @@ def test_inputs_and_outputs_of_the_action_are_used():
 
 
 def test_hooks_name_commands_and_files():
-    commands = {command.__name__ for command in COMMANDS}
     for hook in HOOKS:
         program, command = hook["entry"].split()
         assert program == "distir"
-        assert command in commands
+        assert command in COMMANDS
         assert hook["language"] == "python"
         assert re.search(hook["files"], "models/a.dir")
         assert not re.search(hook["files"], "models/a.direct")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from distir.analysis.placement_states import place_of, state, tensors
-from distir.ir import Apply, Arg, Literal, Places, SplitAlong, TensorType
+from distir.ir import Apply, Arg, Literal, Places, SplitAlong, TensorType, types
 from distir.ir import Mesh as Axes
 from distir.ir.places import Repeated, cuts_of, places
 from distir.ops import Value, type_of
@@ -36,23 +36,18 @@ class Collectives:
 
     def as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str], name: str = "") -> Arg:
         """An operand as a statement needs it along each axis, under a name if one is given. Raises NoWay."""
+        if is_as_needed(self.values.axes, self.values.value(arg), needed, order):
+            return arg
         if any(isinstance(s, tuple) for s in needed):
-            return self._items_as_needed(arg, needed, order)
-        if not isinstance(type_of(self.values.value(arg)), TensorType) or is_host(self.values.value(arg)):
-            return arg
-        states = dict(zip((axis for axis, _ in self.values.axes), needed, strict=True))
-        found = (place_of(states[axis], axis) for axis in order)
-        return self.brought(arg, places(place for place in found if place is not None), name)
-
-    def _items_as_needed(self, arg: Arg, needed: Sequence[State], order: Sequence[str]) -> Arg:
-        """A tuple whose items are brought to where they are needed, each by itself."""
-        if all(state(self.values.value(arg), axis) == s for (axis, _), s in zip(self.values.axes, needed, strict=True)):
-            return arg
-        return self.values.by_items(arg, lambda item, k: self.as_needed(item, [of_item(s, k) for s in needed], order))
+            return self.values.by_items(
+                arg, lambda item, k: self.as_needed(item, [of_item(s, k) for s in needed], order)
+            )
+        return self.brought(arg, _places(self.values.axes, needed, order), name)
 
     def brought(self, arg: Arg, wanted: Places, name: str = "") -> Arg:
         """A value in another placement, under a name if one is given. Raises NoWay."""
-        for move in moves(self.values.places(arg), wanted, self.replicas):
+        now = self.values.places(arg)
+        for move in moves(now, wanted, self.replicas) if now != wanted else ():
             assert isinstance(arg, str), "literals are host values"
             arg = self._collective(arg, move, name if move.given == wanted else "")
         return arg
@@ -73,7 +68,7 @@ class Collectives:
             if move.cut is not None and move.cut == self.spread.tokens(arg):
                 loose |= {move.cut.axis}
                 self.spread_sums += 1
-            self.values.define(made, replace(before, places=move.given), loose)
+            self.values.define(made, types.one(replace(before, places=move.given)), loose)
             if move.op == "AllToAll":
                 self.exchanged_as.setdefault(arg, made)
             if move.reduces:
@@ -100,6 +95,21 @@ class Collectives:
     def for_use(self, arg: Arg) -> Arg:
         """An argument, gathered where it is split only to be stored so: once for a function, before it is called."""
         return self.brought(arg, tuple(p for p in self.values.places(arg) if p.axis not in self.spread.stored(arg)))
+
+
+def is_as_needed(axes: Axes, v: Value, needed: Sequence[State], order: Sequence[str]) -> bool:
+    """Whether a value is where a statement needs it along each axis; one on the host is everywhere."""
+    if any(isinstance(s, tuple) for s in needed):
+        return all(state(v, axis) == s for (axis, _), s in zip(axes, needed, strict=True))
+    found = type_of(v)
+    return not isinstance(found, TensorType) or is_host(v) or found.places == _places(axes, needed, order)
+
+
+def _places(axes: Axes, needed: Sequence[State], order: Sequence[str]) -> Places:
+    """The placement of a tensor that is in a state along each axis; `order`: that in which they cut dimensions."""
+    states = dict(zip((axis for axis, _ in axes), needed, strict=True))
+    found = (place_of(states[axis], axis) for axis in order)
+    return places(place for place in found if place is not None)
 
 
 def order_of_cuts(axes: Axes, vs: Sequence[Value], needed: Sequence[Sequence[State]]) -> list[str]:

@@ -46,13 +46,13 @@ from distir.ir.places import Place, Repeated
 from distir.ir.rewrite import facts_of, mapped, with_names
 from distir.ops import Reject, Value, type_of
 from distir.ops.tuples import TUPLING
-from distir.placement.along import Owned, Split, State, any_split, is_host
+from distir.placement.along import State, any_split, is_host
 from distir.placement.rule import Typing
-from distir.transform.mesh.collectives import Collectives, order_of_cuts
+from distir.transform.mesh.collectives import Collectives
 from distir.transform.mesh.moves import NoWay
 from distir.transform.mesh.spread import SequenceSpread, SpreadSums
 from distir.transform.mesh.sums import PendingSums
-from distir.transform.mesh.typed import typing_along
+from distir.transform.mesh.typed import Executions
 from distir.transform.mesh.values import FIXED, Loose, PlacedValues, claims_of, placed_as
 from distir.transform.mesh.wanted import Gradient, Wanted, gradients_returned, wanted_of_call
 from distir.transform.orphans import without_orphans
@@ -90,6 +90,9 @@ class MeshPartition:
     returned: tuple[Value, ...] = ()
     """What the entry function returns."""
     spread_sums: int = 0
+    executions: Executions = field(default_factory=Executions)
+    made: dict[object, tuple[Value, ...]] = field(default_factory=dict[object, tuple[Value, ...]])
+    """By op and operands that are placed so: its results."""
     _done: dict[Key, PlacedCallee] = field(default_factory=dict[Key, PlacedCallee])
 
     def entry(
@@ -180,7 +183,7 @@ class _Body:
         self.gradients_in = gradients
         """By value that is a gradient, or a tuple with gradients: how it is wanted."""
         self.gradients = {name: g for name, g in self.gradients_in.items() if isinstance(g, Gradient)}
-        self.values = PlacedValues(function, self.instance, self.axes, phase)
+        self.values = PlacedValues(function, self.instance, self.axes, program.made, phase)
         self.spread = SpreadSums(self.values, self.domain, program.spread)
         self.collectives = Collectives(self.values, self.spread, program.replicas, self._apply)
         self.sums = PendingSums(self.collectives, self.gradients, self._apply)
@@ -194,7 +197,7 @@ class _Body:
             if not isinstance(statement, (Apply, Call)):
                 assert isinstance(statement, Return), "the module checks"
                 continue
-            self.values.around = replace(self._facts(statement), of="")
+            self.values.around = _of_none(self._facts(statement))
             try:
                 if isinstance(statement, Apply):
                     self._apply(self.sums.before(statement))
@@ -250,31 +253,27 @@ class _Body:
             own = frozenset[str]().union(*map(self.values.loose, statement.args))
             self.values.write(statement, ws, [own] * len(ws))
             return
-        whole_along: set[str] = set()
-        """The axes along which operands that are split are gathered, whatever the op's rule says."""
+        whole_along = FIXED
         while True:
-            each = [typing_along(axis, statement, vs, ws, self.spread, axis in whole_along) for axis, _ in self.axes]
-            self.needs_sizes |= any(map(_depends_on_sizes, each))
-            apart = {typing.letter: axis for (axis, _), typing in zip(self.axes, each, strict=True) if typing.parted}
-            if len(apart) > 1:  # of parts of two dimensions no device can compute its part
-                whole_along |= {*[*apart.values()][:-1]}
-                continue
-            summed = self.sums.as_wanted(statement, each)
-            if summed != statement:
+            how = self.program.executions.of(statement, vs, ws, self.spread, whole_along)
+            self.needs_sizes |= how.needs_sizes
+            summed = self.sums.as_wanted(statement, how.each)
+            if summed is not statement:
                 self._apply(summed)
                 return
-            needed = [tuple(typing.needed[i] for typing in each) for i in range(len(vs))]
-            order = order_of_cuts(self.axes, vs, needed)
+            args = [*statement.args]
             try:
-                args = [self.collectives.as_needed(*one, order) for one in zip(statement.args, needed, strict=True)]
+                for i in how.moved:
+                    args[i] = self.collectives.as_needed(args[i], how.needed[i], how.order)
                 break
             except NoWay:
-                whole_along |= {a for one in needed for (a, _), s in zip(self.axes, one, strict=True) if _has_blocks(s)}
-        loose = [
-            frozenset(axis for (axis, _), typing in zip(self.axes, each, strict=True) if _is_loose(typing.given[j]))
-            for j in range(len(ws))
-        ]
-        self._write_exchanged(replace(statement, args=tuple(args)), ws, loose, each)
+                pairs = (pair for one in how.needed for pair in zip(self.axes, one, strict=True))
+                whole_along = how.whole_along | {axis for (axis, _), s in pairs if _has_blocks(s)}
+        statement = replace(statement, args=tuple(args)) if how.moved else statement
+        if any(isinstance(typing, Exchanged) for typing in how.each):
+            self._write_exchanged(statement, ws, how.loose, how.each)
+        else:
+            self.values.write(statement, ws, how.loose)
 
     def _write_exchanged(
         self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose], each: Sequence[Typing]
@@ -361,6 +360,10 @@ class _Body:
         return ProgramError([Diagnostic(codes.NO_SHARDING_RULE, Site(self.function.name, index), message, (), hint)])
 
 
+def _of_none(facts: Facts) -> Facts:
+    return replace(facts, of="") if facts.of else facts
+
+
 def _hands_on(function: Function, name: str) -> bool:
     """Whether a function gives a parameter to others only, as one of several layers does."""
     return all(isinstance(function.body[i], Call) for i in uses(function).get(name, ()))
@@ -378,22 +381,11 @@ def _with_result_names(function: Function, names: Sequence[Arg]) -> Function:
     return mapped(function, lambda s: with_names(s, renamed)) if renamed else function
 
 
-def _depends_on_sizes(typing: Typing) -> bool:
-    """Whether a dimension is split in parts that the op takes of certain sizes only."""
-    return typing.parted or typing.located or (typing.layout is not None and typing.letter in typing.layout.grains)
-
-
 def _may_be_returned(place: Place) -> bool:
     """Whether nothing is pending, and blocks are in a finite list."""
     if isinstance(place, SplitAlong):
         return not any(isinstance(block, Repeated) for block in place.blocks)
     return isinstance(place, OwnedAlong)
-
-
-def _is_loose(found: State) -> bool:
-    if isinstance(found, tuple):
-        return any(map(_is_loose, found))
-    return isinstance(found, (Split, Owned)) and found.loose
 
 
 def _has_blocks(found: State) -> bool:

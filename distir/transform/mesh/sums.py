@@ -41,6 +41,8 @@ class PendingSums:
     def left(self, arg: Arg, kept: Sequence[str] = ()) -> Places:
         """The placement of a value without pending sums but along axes that are `kept`: whole, or spread."""
         now, pending = self.values.places(arg), self.values.pending(arg)
+        if not pending:
+            return now
         left = tuple(p for p in now if p.axis in kept or p not in pending)
         spread = self.spread.tokens(arg)
         return left if spread is None or spread.axis in kept else places((*left, spread))
@@ -83,12 +85,12 @@ class PendingSums:
 
     def as_wanted(self, statement: Apply, each: Sequence[Typing]) -> Apply:
         """The statement with gradients among its operands summed as their updates want them, where it needs sums."""
-        args = list(statement.args)
-        for i, arg in enumerate(statement.args):
-            if arg in self.gradients:
+        args = statement.args
+        for i, arg in enumerate(args):
+            if isinstance(arg, str) and arg in self.gradients:
                 kept = [axis for (axis, _), t in zip(self.values.axes, each, strict=True) if t.needed[i] is PARTIAL]
-                args[i] = self.ended(arg, kept)
-        return replace(statement, args=tuple(args))
+                args = (*args[:i], self.ended(arg, kept), *args[i + 1 :])
+        return statement if args == statement.args else replace(statement, args=args)
 
     def before(self, statement: Apply) -> Apply:
         """The statement with operands that are ended already, or before it because that communicates less."""

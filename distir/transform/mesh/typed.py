@@ -1,32 +1,101 @@
-"""How a statement is executed along one axis of a mesh: by the rule of its op, on parts that operands have or get."""
+"""How a statement is executed on a mesh: along each axis by the rule of its op, on parts that operands have or get.
+
+Statements with equal operands are decided once.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from distir.analysis.placement_states import erased
 from distir.analysis.placing import dividing
 from distir.ir import Apply, TensorType, TupleType
 from distir.ir.places import cuts_of
 from distir.ops import OPS, Value, item_of, type_of
-from distir.placement.along import PARTIAL, WHOLE, Owned, Split, State, is_host, of_item
+from distir.placement.along import PARTIAL, WHOLE, Owned, Split, State, any_split, is_host, of_item
 from distir.placement.rule import Typing
+from distir.transform.mesh.collectives import is_as_needed, order_of_cuts
 from distir.transform.mesh.spread import SpreadSums
-from distir.transform.mesh.values import PlacedValues
+from distir.transform.mesh.values import FIXED, Loose, PlacedValues
 from distir.transform.sharding.decide import decide
 
 
-def typing_along(
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How an op is executed on operands that are placed so."""
+
+    each: tuple[Typing, ...]
+    """Along each axis."""
+    needed: tuple[tuple[State, ...], ...]
+    """By operand, along each axis."""
+    order: tuple[str, ...]
+    """The axes, in the order in which they are to cut dimensions."""
+    moved: tuple[int, ...]
+    """The operands that are not where they are needed."""
+    loose: tuple[Loose, ...]
+    """By result: the axes along which it is split only to be stored so."""
+    whole_along: Loose
+    """The axes along which operands that are split are gathered, whatever the op's rule says."""
+    needs_sizes: bool
+    """Whether it depends on sizes."""
+
+
+@dataclass(slots=True)
+class Executions:
+    """The decisions of one run of the partitioner, by op, operands, and what is known of those beside their types."""
+
+    _known: dict[object, Execution] = field(default_factory=dict[object, Execution])
+
+    def of(
+        self,
+        statement: Apply,
+        vs: tuple[Value, ...],
+        ws: tuple[Value, ...],
+        spread: SpreadSums,
+        whole_along: Loose = FIXED,
+    ) -> Execution:
+        """How a statement is executed on operands `vs`, giving `ws`, and along some axes on no parts. Raises NoRule."""
+        beside = tuple([(spread.values.loose(arg), spread.tokens(arg)) for arg in statement.args])
+        key = statement.op, statement.attrs, vs, ws, beside, whole_along
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _decided(statement, vs, ws, spread, whole_along)
+        return known
+
+
+def _decided(
+    statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], spread: SpreadSums, whole_along: Loose
+) -> Execution:
+    axes, needs_sizes = [axis for axis, _ in spread.values.axes], False
+    while True:
+        each = tuple([_typing_along(axis, statement, vs, ws, spread, whole_along) for axis in axes])
+        needs_sizes |= any(map(_depends_on_sizes, each))
+        apart = {typing.letter: axis for axis, typing in zip(axes, each, strict=True) if typing.parted}
+        if len(apart) < 2:
+            break
+        whole_along |= {*[*apart.values()][:-1]}  # of parts of two dimensions no device can compute its part
+    needed = tuple([tuple([typing.needed[i] for typing in each]) for i in range(len(vs))])
+    loose = tuple(
+        frozenset(axis for axis, typing in zip(axes, each, strict=True) if _is_loose(typing.given[j]))
+        for j in range(len(ws))
+    )
+    order = tuple(order_of_cuts(spread.values.axes, vs, needed))
+    pairs = enumerate(zip(vs, needed, strict=True))
+    moved = tuple(i for i, (v, states) in pairs if not is_as_needed(spread.values.axes, v, states, order))
+    return Execution(each, needed, order, moved, loose, whole_along, needs_sizes)
+
+
+def _typing_along(
     axis: str,
     statement: Apply,
     vs: tuple[Value, ...],
     ws: tuple[Value, ...],
     spread: SpreadSums,
-    gathered: bool,
+    whole_along: Collection[str],
 ) -> Typing:
-    """How a statement is executed along an axis, of operands `vs` placed so, giving `ws`; `gathered`: on no parts."""
+    """How a statement is executed along an axis, on operands `vs` that are placed so, giving `ws`."""
     op, values = OPS[statement.op], spread.values
     size = values.devices({axis})
     whole, made = tuple(map(erased, vs)), [type_of(w) for w in ws]
@@ -38,7 +107,7 @@ def typing_along(
         if (by_owner := _by_owner(whole, states, ws)) is not None:
             return by_owner
         states = [WHOLE if isinstance(s, Owned) else s for s in states]
-    if gathered:
+    if axis in whole_along:
         states = [WHOLE if isinstance(s, Split) else s for s in states]
 
     def decided(states: Sequence[State], parts: int = size) -> Typing:
@@ -98,3 +167,12 @@ def _of_items(
             each.append(decide(OPS[op], statement.attrs, own, found, [*map(type_of, made)], size))
     needed = (tuple(t.needed[i] for t in each) if is_tuple else WHOLE for i, is_tuple in enumerate(tuples))
     return Typing(tuple(needed), tuple(tuple(t.given[j] for t in each) for j in range(len(ws))))
+
+
+def _depends_on_sizes(typing: Typing) -> bool:
+    """Whether a dimension is split in parts that the op takes of certain sizes only."""
+    return typing.parted or typing.located or (typing.layout is not None and typing.letter in typing.layout.grains)
+
+
+def _is_loose(found: State) -> bool:
+    return (isinstance(found, Owned) and found.loose) or any_split(found, lambda split: split.loose)

@@ -43,11 +43,19 @@ class PlacedValues:
     """The names of a function in progress.
 
     `instance`: what is known of its values in the sequential program. `phase`: that in which the function is called.
+    `made`: by op and operands, its results, of all functions.
     """
 
-    def __init__(self, function: Function, instance: Instance, axes: Axes, phase: str = "") -> None:
+    def __init__(
+        self,
+        function: Function,
+        instance: Instance,
+        axes: Axes,
+        made: dict[object, tuple[Value, ...]],
+        phase: str = "",
+    ) -> None:
         self.function, self.instance, self.axes, self.names = function, instance, axes, namer(function)
-        self._called_in = phase
+        self._made, self._called_in = made, phase
         self.written: list[Statement] = []
         self.around = NO_FACTS
         """The facts of collectives for the present statement."""
@@ -84,7 +92,7 @@ class PlacedValues:
 
     def pending(self, arg: Arg) -> Places:
         """The sums that are pending in a value."""
-        return tuple(p for p in self.places(arg) if p == PendingAlong(p.axis))
+        return tuple([p for p in self.places(arg) if isinstance(p, PendingAlong) and p.how == "sum"])
 
     def state(self, arg: Arg, axis: str) -> State:
         """The placement along one axis."""
@@ -110,8 +118,11 @@ class PlacedValues:
     def write(self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose]) -> None:
         """Append an op whose operands are placed as it needs them."""
         vs = tuple(map(self.value, statement.args))
-        made = placed(Meshes(self.axes), statement, vs, lambda _: ws)
-        self.written.append(replace(statement, claims=claims_of(statement, made)))
+        key = statement.op, statement.attrs, vs, ws
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = placed(Meshes(self.axes), statement, vs, lambda _: ws)
+        self.written.append(replace(statement, claims=claims_of(statement, made)) if statement.claims else statement)
         for name, w, own in zip(statement.results, made, loose, strict=True):
             self.define(name, w, own)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Union
 
 from distir.analysis import Analysis, Instance
@@ -140,23 +141,28 @@ def _by_update(statement: Apply, instance: Instance, params: Mapping[str, Type])
     """
     found = layout_of(statement, instance)
     if found is None:
-        stored = (params.get(arg) for arg in statement.args if isinstance(arg, str))
-        return next(filter(None, (owned_in(t) for t in stored if isinstance(t, TensorType))), ())
-    own = found.operands[1]
+        each = (params.get(arg) for arg in statement.args if isinstance(arg, str))
+        return next(filter(None, (owned_in(t.places) for t in each if isinstance(t, TensorType))), ())
+    stored = (params.get(arg) if isinstance(arg, str) else None for arg in statement.args)
+    return _split_most(found.operands, tuple([t.places if isinstance(t, TensorType) else () for t in stored]))
 
-    def along_own(arg: Arg, its: Letters) -> Places:
-        stored = params.get(arg) if isinstance(arg, str) else None
-        placed = stored.places if isinstance(stored, TensorType) else ()
+
+@lru_cache(maxsize=1 << 8)  # layers have equal weights
+def _split_most(operands: tuple[Letters, ...], stored: tuple[Places, ...]) -> Places:
+    """The placement, of those in which an update's operands are stored, that splits most of the gradient."""
+    own = operands[1]
+
+    def along_own(placed: Places, its: Letters) -> Places:
         pairs = ((cut, its[cut.dim]) for cut in placed if isinstance(cut, SplitAlong))
         cuts = (replace(cut, dim=own.index(letter)) for cut, letter in pairs if letter and letter in own)
-        return places((*cuts, *(owned_in(stored) if isinstance(stored, TensorType) else ())))
+        return places((*cuts, *owned_in(placed)))
 
-    return max((along_own(arg, its) for arg, its in zip(statement.args, found.operands, strict=True)), key=len)
+    return max(map(along_own, stored, operands), key=len)
 
 
-def owned_in(stored: TensorType) -> Places:
-    """Where a parameter is on one device alone."""
-    return tuple(place for place in stored.places if isinstance(place, OwnedAlong))
+def owned_in(stored: Places) -> Places:
+    """Where a parameter that is placed so is on one device alone."""
+    return tuple(place for place in stored if isinstance(place, OwnedAlong))
 
 
 def layout_of(update: Apply, instance: Instance) -> Layout | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate, combinations, product
 
 from distir.ops.layout import Block, Blocks, Repeated
@@ -31,9 +31,9 @@ class Traits:
     """The reason why it must not be split; empty if there is none."""
     contiguous: bool = False
     """An op needs it to have no blocks."""
-    sizes: set[int] = field(default_factory=set[int])
+    sizes: frozenset[int] = frozenset()
     """The sizes that the number of devices must divide."""
-    counts: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    counts: frozenset[tuple[str, int]] = frozenset()
     """Sizes in attributes of ops, such as numbers of heads, with the attributes' names."""
     sums: int = 0
     """The number of ops that contract it: the collectives that splitting it costs."""
@@ -51,8 +51,10 @@ class Traits:
         self.parted |= other.parted
         self.owned |= other.owned
         self.sequence |= other.sequence
-        self.sizes |= other.sizes
-        self.counts |= other.counts
+        if not other.sizes <= self.sizes:
+            self.sizes |= other.sizes
+        if other.counts:
+            self.counts |= other.counts
         self.sums += other.sums
 
 
@@ -61,7 +63,8 @@ class Classes:
 
     def __init__(self) -> None:
         self._parent: list[int] = []
-        self._traits: list[Traits] = []
+        self._traits: list[Traits | None] = []
+        """By node that represents a class: its traits, if it has any."""
         self._nodes: dict[Place, int] = {}
         self._links: list[tuple[int, Sequence[int], Blocks]] = []
         self._conflicts: list[tuple[tuple[int, ...], str]] = []
@@ -82,7 +85,7 @@ class Classes:
     def new(self) -> int:
         """A new node."""
         self._parent.append(len(self._parent))
-        self._traits.append(Traits())
+        self._traits.append(None)
         return len(self._parent) - 1
 
     def find(self, node: int) -> int:
@@ -99,11 +102,19 @@ class Classes:
         a, b = self.find(a), self.find(b)
         if a != b:
             self._parent[b] = a
-            self._traits[a].absorb(self._traits[b])
+            own, other = self._traits[a], self._traits[b]
+            if own is None:
+                self._traits[a] = other
+            elif other is not None:
+                own.absorb(other)
 
     def traits(self, node: int) -> Traits:
         """The traits of a node's class."""
-        return self._traits[self.find(node)]
+        root = self.find(node)
+        found = self._traits[root]
+        if found is None:
+            found = self._traits[root] = Traits()
+        return found
 
     def link(self, joined: int, parts: Sequence[int], blocks: Blocks) -> None:
         """Record that `joined` consists of `blocks`, each split like the corresponding one of `parts`."""
@@ -124,9 +135,9 @@ class Classes:
             pieces[root] = self._pieces(root, made, spoiled)
         traits = {root: Traits() for root in pieces}
         for root in pieces:
-            traits[root].absorb(self._traits[root])
+            traits[root].absorb(self.traits(root))
         for root, own in pieces.items():
-            known = self._traits[root]
+            known = self.traits(root)
             if root in spoiled:
                 traits[root].whole = traits[root].whole or IN_BLOCKS
             if own == ((root, None),):
@@ -139,7 +150,7 @@ class Classes:
                 found.sequence |= known.sequence
             for of, block in own:
                 size = block.size if isinstance(block, Repeated) else block
-                traits[of].sizes |= {size} if isinstance(size, int) else set()
+                traits[of].sizes |= {size} if isinstance(size, int) else frozenset()
         conflicts: dict[tuple[int, ...], str] = {}  # few are distinct
         for nodes, name in self._conflicts:
             conflicts.setdefault(tuple([roots[node] for node in nodes]), name)

@@ -165,7 +165,9 @@ class _Body:
                     continue
                 nodes.append(node := self.classes.node((name, path, axis)))
                 if isinstance(dim, int):
-                    self.classes.traits(node).sizes.add(dim)
+                    traits = self.classes.traits(node)
+                    if dim not in traits.sizes:
+                        traits.sizes |= {dim}
             self.classes.conflict(nodes, f"%{name}")
 
     def _apply(self, statement: Apply) -> None:

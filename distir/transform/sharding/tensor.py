@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import cast
 
 from distir.diagnostics import Diagnostic, Note, ProgramError
@@ -47,7 +46,7 @@ def parameter_states(
     if stated:
         split = _stated_places(entry, stated, settled, size)
     else:
-        chosen = [candidate.number for candidate in _chosen(entry, settled, size, left)]
+        chosen = {candidate.number for candidate in _chosen(entry, settled, size, left)}
         found = ((place, _blocks(pieces, chosen)) for place, pieces in settled.places.items())
         split = {place: blocks for place, blocks in found if blocks is not None}
     return [_state(p.name, p.type, split) for p in entry.params]
@@ -99,14 +98,16 @@ def _chosen(entry: Function, settled: Settled, size: int, left: Collection[str] 
     candidates = (c for c in _candidates(entry, settled) if any(name not in left for name, _, _ in c.places))
     open_classes = [c for c in candidates if not c.traits.whole and c.number not in reached]
     chosen: list[Candidate] = []
+    numbers: set[int] = set()
     indivisible: list[Candidate] = []
     later: list[Candidate] = []
     conflicts = _Conflicts(settled, {c.number for c in open_classes}, reached)
     for candidate in sorted(open_classes, key=lambda c: (-c.covered / max(c.traits.sums, 1), c.traits.sums)):
-        if any(conflicts.between(candidate.number, other.number) for other in chosen):
+        if conflicts.between(candidate.number, numbers):
             later.append(candidate)
         elif all(n % size == 0 for n in candidate.traits.sizes):
             chosen.append(candidate)
+            numbers.add(candidate.number)
         elif candidate.traits.sums and not candidate.traits.parted:  # a vocabulary, or classes, may be replicated
             indivisible.append(candidate)
     if indivisible:
@@ -124,8 +125,9 @@ def _chosen(entry: Function, settled: Settled, size: int, left: Collection[str] 
         own = {place[:2] for place in candidate.places}
         gained = any(name in matrices for name, _ in own - split)
         fits = all(n % size == 0 for n in candidate.traits.sizes)
-        if gained and fits and not any(conflicts.beside_inputs(candidate.number, other.number) for other in chosen):
+        if gained and fits and not conflicts.beside_inputs(candidate.number, numbers):
             chosen.append(candidate)
+            numbers.add(candidate.number)
             split |= own
     return chosen
 
@@ -159,19 +161,26 @@ class _Conflicts:
     """Which classes occur together in one value or op."""
 
     def __init__(self, settled: Settled, numbers: Collection[int], reached: Collection[int]) -> None:
-        self._pairs: dict[frozenset[int], bool] = {}
+        self._together: dict[int, set[int]] = {}
+        self._beside_inputs: dict[int, set[int]] = {}
+        """By class: those that occur with it."""
         for group in settled.conflicts:
-            beside = any(of in reached for of in group)
-            for pair in map(frozenset, combinations(group.intersection(numbers), 2)):
-                self._pairs[pair] = self._pairs.get(pair, False) or beside
+            beside, own = not group.isdisjoint(reached), group.intersection(numbers)
+            for one in own if len(own) > 1 else ():
+                self._together.setdefault(one, set()).update(own)
+                if beside:
+                    self._beside_inputs.setdefault(one, set()).update(own)
 
-    def between(self, one: int, other: int) -> bool:
-        """Whether some value has both."""
-        return frozenset((one, other)) in self._pairs
+    def between(self, one: int, others: Collection[int]) -> bool:
+        """Whether some value has a class and one of others."""
+        return not self._together.get(one, _NONE).isdisjoint(others)
 
-    def beside_inputs(self, one: int, other: int) -> bool:
+    def beside_inputs(self, one: int, others: Collection[int]) -> bool:
         """Whether some value has both beside a dimension of the program's inputs, so that it is no weight."""
-        return self._pairs.get(frozenset((one, other)), False)
+        return not self._beside_inputs.get(one, _NONE).isdisjoint(others)
+
+
+_NONE = frozenset[int]()
 
 
 def _rank(type: Type) -> int:
