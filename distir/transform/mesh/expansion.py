@@ -46,7 +46,7 @@ from distir.ops import Value, type_of
 from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
 from distir.ops.tuples import TUPLING
-from distir.placement.along import Nested, Split, State, Unsplit, is_host, is_whole, nested, state_along
+from distir.placement.along import Nested, Split, State, Unsplit, is_host, is_whole, is_zigzag, nested, state_along
 from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
@@ -58,7 +58,7 @@ from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.factors import Decisions, written_along
 from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, with_facts
-from distir.transform.sharding.mesh import Mesh, mesh_of
+from distir.transform.sharding.mesh import Mesh, Order, mesh_of
 from distir.transform.sharding.partition import NONE, Partition
 from distir.transform.sharding.reshard import NotAlong
 from distir.transform.sharding.rewrite import restated, share_of
@@ -129,9 +129,14 @@ def placement(type: Type, meshes: Meshes) -> State:
     names = [axis for axis, _ in axes]
     cut = [names.index(place.axis) for place in placed if isinstance(place, SplitAlong) and place.axis in names]
     order = (*cut, *(k for k in range(len(axes)) if k not in cut))
-    if all(cut.index(a) < cut.index(b) for a in cut for b in cut if a < b and states[a] == states[b]):
+    if all(cut.index(a) < cut.index(b) for a in cut for b in cut if a < b and _cut_alike(states[a], states[b])):
         return nested(states, sizes) if axes else state_of(None)
     return Nested(tuple(zip(states, sizes, strict=True)), order)
+
+
+def _cut_alike(one: State, other: State) -> bool:
+    """Whether both split one dimension."""
+    return isinstance(one, Split) and isinstance(other, Split) and one.axis == other.axis
 
 
 def placed(v: Value, state: State, meshes: Meshes) -> Value:
@@ -355,8 +360,8 @@ class _Body(ShardedBody):
         assert isinstance(arg, str)
         names, first = [axis for axis, _ in self.axes], len(self.items)
         along = [names.index(axis) for axis in axes_of(statement)]
-        with self.along(*along):
-            now, then = (self._along(_of_items(s), along[0]) for s in (self.state(arg), given))
+        now, then = (self._along(_of_items(s), along[0]) for s in (self.state(arg), given))
+        with self.along(*along, order=Order(is_zigzag(now) or is_zigzag(then))):
             self._brought(arg, name, w, now, then)
         for number, item in enumerate(self.items[first:], first):
             self.items[number] = with_facts(item, statement.facts)
@@ -382,7 +387,8 @@ class _Body(ShardedBody):
             case Unsplit.GREATEST, Unsplit.WHOLE:
                 made = self._greatest(arg, name, w)
             case Unsplit.PARTIAL, Split(dim):
-                made = self._collective(name, "MPIReduceScatter", arg, w, then, axis=dim)
+                ordered = self.in_order_of_devices(arg, dim)
+                made = self._collective(name, "MPIReduceScatter", ordered, w, then, axis=dim)
             case Split(joined), Split(dim):
                 made = self._collective(name, "MPIAlltoall", arg, w, then, split_axis=dim, concat_axis=joined)
             case Split(), Unsplit.WHOLE:

@@ -10,7 +10,7 @@
 - `ep`, expert parallelism: the weights of experts are split along the dimension that numbers experts, inputs along the
   batch as over `dp`. A product needs rows where its experts are: an all-to-all brings them there, another one back
   (Lepikhin et al., *GShard*, 2020). `owned` gives each device as many rows as another.
-- `cp`, context parallelism: inputs are split along the sequence. Attention is marked with the way in which queries of
+- `cp`, context parallelism: inputs are split along the sequence, in zig-zag where attention is causal. Attention is marked with the way in which queries of
   one part meet the keys of all: gathered (Llama 3, 2024), around a ring (Liu et al., 2023), or by all-to-alls, which
   give each device some heads of all places (Jacobs et al., *DeepSpeed-Ulysses*, 2023).
 - ZeRO (Rajbhandari et al., 2020) over all axes along which a weight would be whole, but `tp`: optimizer state is split,
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
 from distir.analysis.placement_states import place_of
@@ -32,7 +32,7 @@ from distir.transform.mesh.wanted import is_update, layout_of
 from distir.transform.sharding.context import sequence_states, sequences
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
-from distir.transform.sharding.mesh import IN_ORDER
+from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.ownership import Holders, by_owner, owned_weights
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import tell
@@ -57,13 +57,19 @@ class ParameterPlan:
     loose: tuple[frozenset[str], ...]
 
 
-def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int) -> ParameterPlan:
-    """The placement of the entry function's parameters. Raises ProgramError where a size does not divide."""
+def plan(
+    analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int, order: Order = IN_ORDER
+) -> ParameterPlan:
+    """The placement of the entry function's parameters. Raises ProgramError where a size does not divide.
+
+    `order`: that in which devices along `cp` have parts of sequences.
+    """
     settled = Flow(analysis.domain).entry(entry) if {EXPERTS, TENSOR} & {*sizes} else None
     every: dict[str, list[State]] = {axis: [WHOLE for _ in entry.params] for axis in sizes}
     _split_batch(every, analysis, entry, sizes)
     if CONTEXT in sizes:
-        every[CONTEXT] = sequence_states(entry, sequences(analysis.module), sizes[CONTEXT], IN_ORDER)
+        found = sequence_states(entry, sequences(analysis.module), sizes[CONTEXT], order)
+        every[CONTEXT] = [replace(s, zigzag=order.zigzag) if isinstance(s, Split) else s for s in found]
     if EXPERTS in sizes and settled is not None:
         owned = owned_weights(entry, settled)
         every[EXPERTS] = by_owner(entry, every[EXPERTS], owned, Holders(owners=sizes[EXPERTS]))

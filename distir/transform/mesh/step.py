@@ -20,7 +20,8 @@ from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, REPLICAS, TENSOR
 from distir.transform.mesh.wanted import gradients
 from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_ON_HOSTS
 from distir.transform.sharding.batch import tokens
-from distir.transform.sharding.context import CONTEXTS, marked_for_context, tell_of_experts
+from distir.transform.sharding.context import CONTEXTS, marked_for_context, order_of, tell_of_experts
+from distir.transform.sharding.mesh import IN_ORDER
 from distir.transform.sharding.ownership import with_owners
 from distir.transform.sharding.spread import no_sequence
 from distir.transform.steps import Count, StepError, step
@@ -32,6 +33,7 @@ NEEDED = {
     "sequence": "`sequence` spreads sums over shards: give `tp`, as in `mesh tp=2 sequence`",
     "skew": "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`",
     "cp_kind": "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`",
+    "zigzag": "`zigzag` is the order of parts of sequences: give `cp`, as in `mesh cp=2 zigzag=false`",
 }
 """What an option says that its axis is missing for."""
 
@@ -52,6 +54,7 @@ def mesh(
     zero: int = 0,
     sequence: bool = False,
     cp_kind: str = CONTEXTS[0],
+    zigzag: bool | None = None,
     skew: float = 0.0,
 ) -> Module:
     """Data, tensor, sequence, expert and context parallelism and ZeRO at once: `mesh dp=4 tp=2 sequence zero=3`.
@@ -70,9 +73,11 @@ def mesh(
     number of tokens for which a device has room, as a multiple of the mean, as in the step `ep`; by default there is
     room for all. What is erased has rows for each device's experts, as `Dispatch[owners = …]` says.
 
-    `cp`: inputs are split along the sequence, in order. `cp_kind` says how attention meets the keys of all parts, as in
-    the step `cp`: `allgather`, `a2a` or `ring`. With the first and the last, causal attention of later parts is of
-    more keys, and each device is simulated by itself. Tokens are gathered for experts.
+    `cp`: inputs are split along the sequence. `cp_kind` says how attention meets the keys of all parts, as in the step
+    `cp`: `allgather`, `a2a` or `ring`. With `zigzag`, device i of n has the parts i and 2n - 1 - i of 2n, written
+    `4096@zigzag(cp)`, and so as many scores of a causal triangle as the others. By default that is so where attention
+    is causal, but with `a2a`; in order, causal attention of later parts is of more keys, and each device is simulated
+    by itself. Tokens are gathered for experts.
 
     `zero` partitions over the devices of `dp`, `ep` and `cp` that would have the same, along a dimension that divides:
     with 1 optimizer state, so that each device updates a part of a weight, which is gathered; with 2 likewise, and
@@ -95,18 +100,21 @@ def mesh(
         ("sequence", sequence, [TENSOR]),
         ("skew", skew, [EXPERTS]),
         ("cp_kind", cp_kind != CONTEXTS[0], [CONTEXT]),
+        ("zigzag", zigzag is not None, [CONTEXT]),
     ):
         if given and sizes.keys().isdisjoint(axes):
             raise StepError(NEEDED[option])
     with paused_collection():
         module = without_idle_ends(module)
         module = with_counted_losses(module) if replicas else module
+        order = IN_ORDER
         if cp > 1:
             tell_of_experts(module, cp)
             module = marked_for_context(module, cp_kind)
+            order = order_of(module, cp_kind, zigzag)
         module = with_owners(module, ep, skew) if ep > 1 else module
         analysis, entry = checked(module), entry_of(module)
-        placed = plan(analysis, entry, sizes, zero)
+        placed = plan(analysis, entry, sizes, zero, order)
         params = {p.name: t for p, t in zip(entry.params, placed.types, strict=True)}
         results: dict[str, Places] = {}
         replaced = ParameterUpdates(module).replaced(entry)
