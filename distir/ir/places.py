@@ -124,6 +124,9 @@ class SplitAlong:
 ZIGZAG: Final = "zigzag"
 """The word in a type that says so: `4096@zigzag(cp)`."""
 
+IN_ZIGZAG: Final = "device i of n has the parts i and 2n - 1 - i of 2n"
+"""What it means."""
+
 
 PENDING: Final = ("sum", "max")
 """The words in a type that say what a value is of those that the devices have."""

@@ -148,7 +148,8 @@ class Simulation:
 
     def like(self, planned: Body) -> Simulation:
         """The same program with another body."""
-        return Simulation(self.module, self.instance, self.hardware, planned, self._effects).standing_for(self.copies, self.sooner)
+        made = Simulation(self.module, self.instance, self.hardware, planned, self._effects)
+        return made.standing_for(self.copies, self.sooner)
 
     def standing_for(self, copies: int, sooner: str = "") -> Simulation:
         """The simulation of a program each of whose devices represents so many alike, from its own number on.

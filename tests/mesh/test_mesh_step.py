@@ -61,11 +61,14 @@ TODAY = {
     "ep=2": ("ep=2",),
     "dp=2 ep=2": ("ep=2", "dp=2"),
     "dp=2 ep=2 tp=2 sequence": ("dtp=4,2,1", "experts=2", "sequence"),
-    "cp=2": ("cp=2", "zigzag=false"),
+    "cp=2": ("cp=2",),
+    "cp=2 zigzag=false": ("cp=2", "zigzag=false"),
     "cp=2 cp_kind=a2a": ("cp=2", "cp_kind=a2a"),
-    "dp=2 cp=2": ("cp=2", "zigzag=false", "dp=2"),
-    "dp=2 cp=2 cp_kind=ring": ("cp=2", "zigzag=false", "cp_kind=ring", "dp=2"),
-    "ep=2 cp=2": ("dtp=2,1,1", "experts=2", "context=2", "zigzag=false"),
+    "cp=2 cp_kind=ring": ("cp=2", "cp_kind=ring"),
+    "dp=2 cp=2": ("cp=2", "dp=2"),
+    "dp=2 cp=2 zigzag=false cp_kind=ring": ("cp=2", "zigzag=false", "cp_kind=ring", "dp=2"),
+    "dp=2 cp=4 cp_kind=ring": ("cp=4", "cp_kind=ring", "dp=2"),
+    "ep=2 cp=2": ("dtp=2,1,1", "experts=2", "context=2"),
 }
 """The steps of one axis each that are the same strategy; with `zero=… partition=split`."""
 
@@ -84,8 +87,10 @@ CASES = [
     ("llama", "forward", "dp=2 tp=2 sequence"),
     *(("mixtral", "step", strategy) for strategy in ("ep=2", "dp=2 ep=2 tp=2 sequence", "dp=2 ep=2 zero=3")),
     ("qwen", "forward", "dp=2 ep=2"),
-    *(("llama", "step", strategy) for strategy in ("cp=2", "dp=2 cp=2 zero=3", "dp=2 cp=2 cp_kind=ring")),
+    *(("llama", "step", strategy) for strategy in ("cp=2 zigzag=false", "dp=2 cp=2 zero=3", "dp=2 cp=4 cp_kind=ring")),
+    ("llama", "step", "dp=2 cp=2 zigzag=false cp_kind=ring"),
     ("gemma", "step", "dp=2 cp=2"),
+    ("gemma", "forward", "cp=2 cp_kind=ring"),
     ("mixtral", "step", "ep=2 cp=2"),
 ]
 FURTHER = [(model, "step", "dp=2 tp=2 zero=3") for model in ("mixtral", "t5", "bert", "dropout", "gemma", "mpt")]

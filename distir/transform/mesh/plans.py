@@ -10,9 +10,10 @@
 - `ep`, expert parallelism: the weights of experts are split along the dimension that numbers experts, inputs along the
   batch as over `dp`. A product needs rows where its experts are: an all-to-all brings them there, another one back
   (Lepikhin et al., *GShard*, 2020). `owned` gives each device as many rows as another.
-- `cp`, context parallelism: inputs are split along the sequence, in zig-zag where attention is causal. Attention is marked with the way in which queries of
-  one part meet the keys of all: gathered (Llama 3, 2024), around a ring (Liu et al., 2023), or by all-to-alls, which
-  give each device some heads of all places (Jacobs et al., *DeepSpeed-Ulysses*, 2023).
+- `cp`, context parallelism: inputs are split along the sequence, in zig-zag where attention is causal (`Order`).
+  Attention is marked with the way in which queries of one part meet the keys of all: gathered (Llama 3, 2024), around a
+  ring (Liu et al., 2023), or by all-to-alls, which give each device some heads of all places (Jacobs et al.,
+  *DeepSpeed-Ulysses*, 2023).
 - ZeRO (Rajbhandari et al., 2020) over all axes along which a weight would be whole, but `tp`: optimizer state is split,
   and with stage 3 weights, too. So an update takes a part of the gradient, and gives a part of the weight.
 """
