@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from mesh_mutations import mutants
-from mesh_programs import ATTENTION, MLP, STAGES, TRAINING
+from mesh_programs import ATTENTION, MLP, STAGES, TRAINING, ZIGZAG
 from random_mesh_programs import random_program
 from test_reported_bugs import CLIPPED, EXPERTS, SEQUENCE, VOCABULARY
 from thorough import ALL
@@ -27,6 +27,7 @@ BASES = {
     "attention": ATTENTION,
     "training": TRAINING,
     "stages": STAGES,
+    "zigzag": ZIGZAG,
     "sequence": SEQUENCE,
     "vocabulary": VOCABULARY,
     "experts": EXPERTS,

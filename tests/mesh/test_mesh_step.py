@@ -91,6 +91,7 @@ CASES = [
     ("llama", "step", "dp=2 cp=2 zigzag=false cp_kind=ring"),
     ("gemma", "step", "dp=2 cp=2"),
     ("gemma", "forward", "cp=2 cp_kind=ring"),
+    ("t5", "step", "cp=2"),
     ("mixtral", "step", "ep=2 cp=2"),
 ]
 FURTHER = [(model, "step", "dp=2 tp=2 zero=3") for model in ("mixtral", "t5", "bert", "dropout", "gemma", "mpt")]
@@ -442,6 +443,8 @@ def test_what_a_replica_stores_whole_is_said():
     ("mesh dp=2 skew=1.2", "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`"),
     ("mesh dp=2 cp_kind=ring",
      "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`"),
+    ("mesh dp=2 zigzag", "`zigzag` is the order of parts of sequences: give `cp`, as in `mesh cp=2 zigzag=false`"),
+    ("mesh cp=2 cp_kind=a2a zigzag", "`zigzag` balances queries, and with `cp_kind=a2a` each device has whole"),
     ("mesh cp=2 cp_kind=al2a", "there is no `cp_kind` `al2a`; did you mean `a2a`?"),
     ("mesh dp=2 zero=4", "`zero` expected a stage from 0 to 3, found 4"),
     ("mesh zeros=2", "there is no step or option `zeros` after `mesh`; did you mean `zero`?"),
@@ -464,7 +467,9 @@ def test_a_word_that_is_like_none_names_the_options_of_the_step():
     ("llama", "mesh tp=2 dp=2 ep=2", "DIR623", "`@main` dispatches no tokens to experts", "leave out `ep`"),
     ("mixtral", "mesh ep=3", "DIR620", "4 experts do not split over 3 devices", "2, 4 would do"),
     ("mixtral", "mesh ep=2 dp=4", "DIR620", "is 4, which does not split over 8 devices", "2, 4 would do"),
-    ("llama", "mesh cp=3", "DIR620", "dimension 1 is 8, which does not split over 3 devices", "2, 4, 8 would do"),
+    ("llama", "mesh cp=3 zigzag=false", "DIR620", "is 8, which does not split over 3 devices", "2, 4, 8 would do"),
+    ("llama", "mesh cp=8", "DIR620", "which does not split into 16 parts, two for each of 8 devices",
+     "2, 4 would do, or `zigzag=false`"),
     ("llama", "mesh cp=2 tp=2 cp_kind=a2a", "DIR620", "4 and 2 heads, which do not split over 4 devices", "2 would do"),
     ("mlp", "mesh dp=3", "DIR620", "which does not split over 3 devices", "2, 4, 8 would do"),
     ("mlp", "mesh tp=3", "DIR620", "16 does not split over 3 devices", "2, 4, 8, 16 would do"),

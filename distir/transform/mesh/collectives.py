@@ -29,6 +29,8 @@ class Collectives:
         self.sums = 0
         """The number of pending sums that were ended."""
         self.spread_sums = 0
+        self.lists_blocks = False
+        """Whether one lists the blocks of a dimension, of which there are as many as its size says."""
         self.exchanged_as: dict[str, str] = {}
         """By value that is split: what it was first brought to, split along another dimension."""
         self._moved: dict[tuple[str, Places, str], str] = {}
@@ -74,6 +76,7 @@ class Collectives:
                 loose |= {move.cut.axis}
                 self.spread_sums += 1
             self.values.define(made, replace(before, places=move.given), loose)
+            self.lists_blocks |= "blocks" in move.attrs
             if move.op == "AllToAll":
                 self.exchanged_as.setdefault(arg, made)
             if move.reduces:
@@ -92,7 +95,7 @@ class Collectives:
             raise NoWay
         apart, made = (self.values.names.fresh(f"{arg}_{ending}") for ending in ("blocks", "part"))
         self._apply(Apply((apart,), "Reshape", (arg, Literal((*before, -1, *sizes))), facts=self.values.around))
-        inner = SplitAlong(cut.dim + 1, cut.axis)
+        inner = SplitAlong(cut.dim + 1, cut.axis, zigzag=cut.zigzag)
         part = self.brought(apart, places((*self.values.places(apart), inner)))
         self._apply(Apply((made,), "Reshape", (part, Literal((*before, -1, *sizes[1:]))), facts=self.values.around))
         return made

@@ -153,13 +153,24 @@ def placed(v: Value, state: State, meshes: Meshes) -> Value:
 
 
 def _listed(state: State, type: Type, entry: Function) -> State:
-    """A placement with blocks that fill a dimension listed, as whole values are cut into them and joined of them."""
+    """A placement with the blocks of each cut listed, as what is cut is cut into them and joined of them."""
     if isinstance(state, tuple):
         assert isinstance(type, TupleType)
         return tuple(_listed(s, item, entry) for s, item in zip(state, type.items, strict=True))
     if isinstance(state, Nested):
-        return replace(state, parts=tuple((_with_blocks(s, type, entry), size) for s, size in state.parts))
+        listed = replace(state, parts=tuple((_with_blocks(s, type, entry), size) for s, size in state.parts))
+        parts = tuple((_of_parts(listed, k), size) for k, (_, size) in enumerate(listed.parts))
+        return replace(listed, parts=parts)
     return _with_blocks(state, type, entry)
+
+
+def _of_parts(state: Nested, factor: int) -> Unsplit | Split:
+    """The state along an axis of the parts along those that are outside of it: of their blocks."""
+    own, _ = state.parts[factor]
+    if not isinstance(own, Split) or len(own.blocks) < 2:
+        return own
+    outer = (n for k, s, n in state.cuts if k != factor and isinstance(s, Split) and s.axis == own.axis)
+    return replace(own, blocks=own.blocks[: len(own.blocks) // math.prod(outer)])
 
 
 def _with_blocks(state: Unsplit | Split, type: Type, entry: Function) -> Unsplit | Split:
@@ -224,11 +235,16 @@ class _Program(Partition):
         return StagedExpansion(self.mesh, single, body.names.taken, lambda name: type_of(body.value(name)))
 
     def _write(self, body: ShardedBody, expansion: Expansion) -> None:
-        if not isinstance(expansion, StagedExpansion) or not isinstance(body, _Body):
-            super()._write(body, expansion)
-            return
+        assert isinstance(body, _Body)
+        begins: list[int] = []
         for item, mesh in zip(body.items, body.stages, strict=True):
-            expansion.write_on(item, mesh)
+            begins.append(len(expansion.body))
+            if isinstance(expansion, StagedExpansion):
+                expansion.write_on(item, mesh)
+            else:
+                expansion.write(item)
+        begins.append(len(expansion.body))
+        self.starts = [begins[start] for start in body.starts]
 
     def _named(self, name: str, make: Callable[[str], Function]) -> str:
         chosen = super()._named(name, make)
@@ -360,7 +376,8 @@ class _Body(ShardedBody):
         assert isinstance(arg, str)
         names, first = [axis for axis, _ in self.axes], len(self.items)
         along = [names.index(axis) for axis in axes_of(statement)]
-        now, then = (self._along(_of_items(s), along[0]) for s in (self.state(arg), given))
+        states = map(_of_items, (self.state(arg), given))
+        now, then = (_of_parts(s, along[0]) if isinstance(s, Nested) else s for s in states)
         with self.along(*along, order=Order(is_zigzag(now) or is_zigzag(then))):
             self._brought(arg, name, w, now, then)
         for number, item in enumerate(self.items[first:], first):
@@ -368,16 +385,6 @@ class _Body(ShardedBody):
             if isinstance(item, Collective):
                 self.items[number] = replace(self.items[number], stream=statement.stream)
         self.define(name, w, given)
-
-    def _along(self, state: State, factor: int) -> State:
-        """The state along an axis of the parts along those that are outside of it: of their blocks."""
-        own = state_along(state, factor)
-        if not isinstance(state, Nested) or not isinstance(own, Split) or len(own.blocks) < 2:
-            return own
-        outer = [
-            size for k, other, size in state.cuts if isinstance(other, Split) and other.axis == own.axis and k != factor
-        ]
-        return replace(own, blocks=own.blocks[: len(own.blocks) // math.prod(outer)])
 
     def _brought(self, arg: str, name: str, w: Value, now: State, then: State) -> None:
         """Append what brings a value from one placement along an axis into another, under a name."""

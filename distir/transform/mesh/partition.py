@@ -212,6 +212,7 @@ class _Body:
                     message = f"`%{name}` is `{found}`, and is to be split in blocks of a number that is not known"
                     site = Site(self.function.name, index)
                     raise ProgramError([Diagnostic(codes.BAD_SPLIT, site, message)]) from None
+        self.needs_sizes |= self.collectives.lists_blocks
 
     def with_sizes(self, statement: Statement) -> Statement:
         """A statement whose claims state the sizes that are known."""

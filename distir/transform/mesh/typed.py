@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from distir.analysis.placement_states import erased
 from distir.analysis.placing import dividing
-from distir.ir import Apply, TensorType, TupleType
+from distir.ir import Apply, SplitAlong, TensorType, TupleType
 from distir.ir.places import cuts_of
 from distir.ops import OPS, Value, item_of, type_of
 from distir.placement.along import WHOLE, Split, State, of_item
@@ -27,7 +27,7 @@ def typing_along(
 ) -> Typing:
     """How a statement is executed along an axis, of operands `vs` placed so, giving `ws`; `gathered`: on no parts."""
     op, values = OPS[statement.op], spread.values
-    size = values.devices({axis})
+    size = values.parts((SplitAlong(0, axis),))
     whole, made = tuple(map(erased, vs)), [type_of(w) for w in ws]
     states = [values.state(arg, axis) for arg in statement.args]
     if any(isinstance(type_of(v), TupleType) for v in vs):
@@ -51,8 +51,8 @@ def _parts(vs: Sequence[Value], needed: Sequence[State], axis: str, values: Plac
     for v, need in zip(vs, needed, strict=True):
         if isinstance(v, TensorType) and isinstance(need, Split):
             others = () if need.blocks else cuts_of(v.places, need.axis)
-            cuts = {axis, *(cut.axis for cut in others if not cut.blocks)}
-            most = max(most, values.devices(cuts))
+            cuts = [cut for cut in others if not cut.blocks and cut.axis != axis]
+            most = max(most, values.parts((SplitAlong(need.axis, axis), *cuts)))
     return most
 
 
