@@ -3,11 +3,13 @@
 import re
 
 import pytest
+from each_device import as_each_device
 from mesh_programs import ZIGZAG
 from test_mesh_step import placed
 
 import distir
 from distir.analysis.program import read
+from distir.cost import load
 from distir.diagnostics import Severity
 from distir.ide.completion import completions
 from distir.ide.hover import hover
@@ -125,6 +127,14 @@ def test_one_device_stands_for_thousands_that_have_as_many_scores():
     model = named("llama3-8b", layers=1, batch=256, sequence=4096, width=256, heads=16, kv_heads=8, head_size=16)
     found = distir.simulate(distir.transform(model, "mesh", "dp=256", "cp=4", "tp=8"), "dgx-h100x1024")
     assert found.copies == 8192
+
+
+def test_windows_of_the_first_queries_are_cut_off_so_that_no_device_stands_for_all():
+    heads = 'is_causal = true, q_num_heads = 8, kv_num_heads = 8, context = "allgather"'
+    text = program(f"%z = Attention[{heads}](%x, %x, %x)", x="Tensor[Float32, (4@dp, 4096@zigzag(cp), 512), 1]")
+    assert as_each_device(read(text).module, load("dgx-a100")) == 4
+    sliding = text.replace("[is_causal = true", "[is_causal = true, window = 1024")
+    assert as_each_device(read(sliding).module, load("dgx-a100")) == 1
 
 
 def test_what_devices_that_wait_do_sooner_is_said(distir, tmp_path):
