@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from distir.analysis import Analysis
 from distir.analysis.erasure import as_identities
@@ -39,10 +40,11 @@ from distir.ir import (
     types,
 )
 from distir.ir.collection import paused_collection
+from distir.ir.dataflow import uses
 from distir.ir.deep import Deep
 from distir.ir.places import along, places, show_mesh
 from distir.ir.types import device_of
-from distir.ops import Value, type_of
+from distir.ops import OPS, Value, type_of
 from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
 from distir.ops.tuples import TUPLING
@@ -55,6 +57,7 @@ from distir.transform.mesh.lines import in_lines
 from distir.transform.mesh.sizes import axes_of_device, refuse_names, sized
 from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
 from distir.transform.sharding.body import Callee, ShardedBody
+from distir.transform.sharding.decide import made_in_parts
 from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.factors import Decisions, written_along
 from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, with_facts
@@ -65,6 +68,7 @@ from distir.transform.sharding.rewrite import restated, share_of
 from distir.transform.sharding.scatter_gather import gather, scatter
 
 NO_SIZES: Mapping[str, Constant] = {}
+NO_CUT: Mapping[int, Typing] = {}
 
 
 def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES, *, representative: bool = False) -> Module:
@@ -307,6 +311,12 @@ class _Body(ShardedBody):
             self._sent_to_another_mesh(written, ws[0], given[0])
         elif written.op in COLLECTIVES:
             self._collective_of_mesh(written, ws[0], given[0])
+        elif cut := self._cut_at_once(index, written, vs, ws):
+            self._on_parts(index, statement, vs, ws, cut)
+            after = self.said.function.body[index + 1]
+            assert isinstance(after, Apply)
+            (part,) = self.said.state(after.results)
+            self.define(written.results[0], ws[0], placement(type_of(part), self.meshes))
         elif written.op in TUPLING or all(is_whole(self.state(arg)) for arg in statement.args):
             self.write(statement, ws, given)
         elif all(map(is_host, ws)):
@@ -334,10 +344,42 @@ class _Body(ShardedBody):
         self.items.append(replace(made, facts=statement.facts, stream=statement.stream))
         self.define(name, w, given)
 
-    def _on_parts(self, index: int, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> None:
-        """Append a statement as each device executes it on its parts."""
+    def _cut_at_once(
+        self, index: int, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]
+    ) -> Mapping[int, Typing]:
+        """By axis: how each device computes its part of a result, of which the next statement takes that, alone.
+
+        Empty where the op does not compute parts of whole operands.
+        """
+        after = self.said.function.body[index + 1]
+        if not isinstance(after, Apply) or after.op != "Shard" or after.args != statement.results:
+            return {}
+        if [*self._uses.get(statement.results[0], ())] != [index + 1]:
+            return {}
+        names, axes = [axis for axis, _ in self.axes], axes_of(after)
+        size = math.prod(size for axis, size in self.axes if axis in axes)
+        part = type_of(self.said.state(after.results)[0])
+        wanted = state_of(along(part.places, axes[0])) if isinstance(part, TensorType) else None
+        if not isinstance(wanted, Split) or wanted.zigzag or len(ws) != 1:
+            return {}
+        found = made_in_parts(OPS[statement.op], statement.attrs, vs, [type_of(ws[0])], wanted, size)
+        return {} if found is None else dict.fromkeys(map(names.index, axes), found)
+
+    @cached_property
+    def _uses(self) -> Mapping[str, Sequence[int]]:
+        return uses(self.said.function)
+
+    def _on_parts(
+        self,
+        index: int,
+        statement: Apply,
+        vs: tuple[Value, ...],
+        ws: tuple[Value, ...],
+        cut: Mapping[int, Typing] = NO_CUT,
+    ) -> None:
+        """Append a statement as each device executes it on its parts. `cut`: its typing where its result is cut."""
         states = tuple(map(self.state, statement.args))
-        decisions = self._decisions(statement, vs, ws, states)
+        decisions = self._decisions(statement, vs, ws, states, cut)
         rows = zip(typed_where_cut(statement, vs, decisions.needed), vs, decisions.needed, strict=True)
         args = tuple(self.placed(arg, need) if is_host(v) and not is_whole(need) else arg for arg, v, need in rows)
         try:
@@ -349,7 +391,12 @@ class _Body(ShardedBody):
             raise ProgramError([Diagnostic(codes.NOT_PARTS, site, message, help=hint)]) from None
 
     def _decisions(
-        self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...]
+        self,
+        statement: Apply,
+        vs: tuple[Value, ...],
+        ws: tuple[Value, ...],
+        states: tuple[State, ...],
+        cut: Mapping[int, Typing],
     ) -> Decisions:
         """The typing of a statement along each axis, and its operands and results, cut along those before.
 
@@ -360,7 +407,7 @@ class _Body(ShardedBody):
         along: dict[Typing, tuple[int, ...]] = {}
         for k in order:
             axis, size = self.axes[k]
-            found = typing(statement, vs, ws, tuple(state_along(s, k) for s in states), axis, size)
+            found = cut.get(k) or typing(statement, vs, ws, tuple(state_along(s, k) for s in states), axis, size)
             along[found] = (*along.get(found, ()), k)
         along = dict(sorted(along.items(), key=lambda item: item[0].parted))  # these are written last
         operands, results = [vs], [ws]
@@ -374,6 +421,9 @@ class _Body(ShardedBody):
         """Append what a collective over axes of the mesh is on its devices: one of all devices along them."""
         (arg,), (name,) = statement.args, statement.results
         assert isinstance(arg, str)
+        if self.state(arg) == given:  # computed so
+            self.write(Apply((name,), "Identity", (arg,), facts=statement.facts), (w,), (given,))
+            return
         names, first = [axis for axis, _ in self.axes], len(self.items)
         along = [names.index(axis) for axis in axes_of(statement)]
         states = map(_of_items, (self.state(arg), given))

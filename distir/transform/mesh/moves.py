@@ -45,10 +45,10 @@ REDUCING = frozenset({"AllReduce", "ReduceScatter"})
 
 
 @lru_cache(maxsize=1 << 10)
-def moves(now: Places, wanted: Places, together: tuple[str, ...] = ()) -> tuple[AxisMove, ...]:
+def moves(now: Places, wanted: Places, together: tuple[tuple[str, ...], ...] = ()) -> tuple[AxisMove, ...]:
     """What brings a value from one placement into another: what makes it smaller first, gathering last.
 
-    A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Over several of the
+    A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Over several of
     axes that are `together`, which are in the order of the mesh, it is one collective. Raises NoWay.
     """
     found: list[AxisMove] = []
@@ -58,16 +58,17 @@ def moves(now: Places, wanted: Places, together: tuple[str, ...] = ()) -> tuple[
     return tuple(found)
 
 
-def _joined(first: AxisMove, then: AxisMove, together: Sequence[str]) -> AxisMove | None:
+def _joined(first: AxisMove, then: AxisMove, together: Sequence[Sequence[str]]) -> AxisMove | None:
     """One collective for two, one after the other; None if they are not of one kind, over axes that are together."""
     own, other = ({**move.attrs, "axis": ""} for move in (first, then))
     axes = (*then.axes, *first.axes) if then.op == "AllGather" else (*first.axes, *then.axes)
-    if first.op != then.op or own != other or not {*axes} <= {*together} or then.op == "AllToAll":
+    group = next((group for group in together if {*axes} <= {*group}), None)
+    if first.op != then.op or own != other or group is None or then.op == "AllToAll":
         return None
     if first.alone or then.alone:
         return None
     if then.op == "AllReduce":
-        axes = tuple(axis for axis in together if axis in axes)
+        axes = tuple(axis for axis in group if axis in axes)
     return replace(then, attrs=Attributes({**then.attrs, "axis": axes}))
 
 

@@ -49,6 +49,7 @@ from distir.ops.tuples import TUPLING
 from distir.placement.along import State, any_split, is_host
 from distir.placement.rule import Typing
 from distir.transform.mesh.collectives import Collectives, order_of_cuts
+from distir.transform.mesh.in_parts import needed_in_parts
 from distir.transform.mesh.moves import NoWay
 from distir.transform.mesh.spread import SequenceSpread, SpreadSums
 from distir.transform.mesh.sums import PendingSums
@@ -81,7 +82,7 @@ class MeshPartition:
 
     analysis: Analysis
     axes: Axes
-    replicas: tuple[str, ...] = ()
+    together: tuple[tuple[str, ...], ...] = ()
     """The axes along which devices have parts of the inputs, outermost first: a collective may be over several."""
     spread: SequenceSpread | None = None
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
@@ -179,7 +180,7 @@ class _Body:
         self.gradients = {name: g for name, g in self.gradients_in.items() if isinstance(g, Gradient)}
         self.values = PlacedValues(function, self.instance, self.axes)
         self.spread = SpreadSums(self.values, self.domain, program.spread)
-        self.collectives = Collectives(self.values, self.spread, program.replicas, self._apply)
+        self.collectives = Collectives(self.values, self.spread, program.together, self._apply)
         self.sums = PendingSums(self.collectives, self.gradients, self._apply)
         self.needs_sizes = False
         for param, value, own in zip(function.params, args, loose, strict=True):
@@ -281,8 +282,9 @@ class _Body:
         names, attrs, back = [*statement.results], statement.attrs, list[tuple[str, str, list[State]]]()
         for typing in each:
             attrs = typing.unmarked(attrs) if isinstance(typing, Exchanged) else attrs
+        needed = needed_in_parts(statement, ws, each, self.spread)
         for j, name in enumerate(statement.results):
-            wanted = [t.returned[j] if isinstance(t, Exchanged) else t.given[j] for t in each]
+            wanted = needed or [t.returned[j] if isinstance(t, Exchanged) else t.given[j] for t in each]
             if name != DISCARD and wanted != [t.given[j] for t in each]:
                 names[j] = self.values.names.fresh(f"{name}_own")
                 back.append((names[j], name, wanted))

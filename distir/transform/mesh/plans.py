@@ -30,23 +30,27 @@ from distir.ir import Apply, Function, Module, Param, TensorType, TupleType, Typ
 from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
 from distir.transform.mesh.wanted import is_update, layout_of
+from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.context import sequence_states, sequences
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.ownership import Holders, by_owner, owned_weights
+from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_weights
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import tell
 
-DATA, EXPERTS, CONTEXT, TENSOR = "dp", "ep", "cp", "tp"
-AXES = (DATA, EXPERTS, CONTEXT, TENSOR)
+DATA, EXPERTS, CONTEXT, TENSOR, INSIDE = "dp", "ep", "cp", "tp", "etp"
+AXES = (DATA, EXPERTS, CONTEXT, TENSOR, INSIDE)
 """The axes that a strategy may name, outermost first."""
 
 REPLICAS = (DATA, EXPERTS, CONTEXT)
 """Those along which devices have parts of the inputs, and the same weights but for experts."""
 
 
-ORDER = (TENSOR, *REPLICAS)
+SHARDS = (TENSOR, INSIDE)
+"""Those along which devices have parts of the weights: of experts, along the second alone."""
+
+ORDER = (*SHARDS, *REPLICAS)
 """The order in which axes cut one dimension: what replicas store of a weight is a part of what shards have."""
 
 
@@ -59,23 +63,28 @@ class ParameterPlan:
 
 
 def plan(
-    analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int, order: Order = IN_ORDER
+    analysis: Analysis,
+    entry: Function,
+    sizes: Mapping[str, int],
+    zero: int,
+    order: Order = IN_ORDER,
+    owners: Sequence[str] = (),
 ) -> ParameterPlan:
     """The placement of the entry function's parameters. Raises ProgramError where a size does not divide.
 
-    `order`: that in which devices along `cp` have parts of sequences.
+    `order`: that in which devices along `cp` have parts of sequences. `owners`: the axes along which devices have whole
+    experts.
     """
-    settled = Flow(analysis.domain).entry(entry) if {EXPERTS, TENSOR} & {*sizes} else None
+    settled = Flow(analysis.domain).entry(entry) if owners or TENSOR in sizes else None
     every: dict[str, list[State]] = {axis: [WHOLE for _ in entry.params] for axis in sizes}
     _split_batch(every, analysis, entry, sizes)
     if CONTEXT in sizes:
         found = sequence_states(entry, sequences(analysis.module), sizes[CONTEXT], order)
         every[CONTEXT] = [replace(s, zigzag=order.zigzag) if isinstance(s, Split) else s for s in found]
-    if EXPERTS in sizes and settled is not None:
-        owned = owned_weights(entry, settled)
-        every[EXPERTS] = by_owner(entry, every[EXPERTS], owned, Holders(owners=sizes[EXPERTS]))
-    if TENSOR in sizes and settled is not None:
-        every[TENSOR] = parameter_states(entry, sizes[TENSOR], (), settled)
+    if settled is not None:
+        owned: Owned = owned_weights(entry, settled) if owners else {}
+        _split_weights(every, entry, settled, sizes, owned if TENSOR in owners else {})
+        every |= {axis: by_owner(entry, every[axis], owned, Holders(owners=sizes[axis])) for axis in owners}
     copies = sources(analysis.module, entry)
     every = {axis: _alike(copies, states) for axis, states in every.items()}
     placed = [{axis: states[k] for axis, states in every.items()} for k in range(len(entry.params))]
@@ -93,6 +102,21 @@ def _split_batch(every: dict[str, list[State]], analysis: Analysis, entry: Funct
     axes = [axis for axis in (DATA, EXPERTS) if axis in sizes]
     if axes:
         every |= dict.fromkeys(axes, batch_states(analysis, entry, math.prod(sizes[axis] for axis in axes)))
+
+
+def _split_weights(
+    every: dict[str, list[State]], entry: Function, settled: Settled, sizes: Mapping[str, int], owned: Owned
+) -> None:
+    """Split weights over shards; `owned`: those of experts of which each shard, or group of shards, has some."""
+    axes = [axis for axis in SHARDS if axis in sizes]
+    if not axes:
+        return
+    states = parameter_states(entry, math.prod(sizes[axis] for axis in axes), (), settled, owned)
+    every |= dict.fromkeys(axes, states)
+    if INSIDE in sizes:
+        inside = parameter_states(entry, sizes[INSIDE], (), settled)
+        rows = zip(entry.params, states, inside, strict=True)
+        every[INSIDE] = [own if p.name in owned else state for p, state, own in rows]
 
 
 def sources(module: Module, entry: Function) -> tuple[str, ...]:
@@ -134,12 +158,13 @@ def _cut(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int]) ->
 
 def _cut_again(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int]) -> dict[str, State]:
     """The dimension that shards split, if their parts divide by the number of replicas."""
-    shard = placed.get(TENSOR, WHOLE)
-    if not isinstance(shard, Split) or shard.blocks or not isinstance(param.type, TensorType):
+    shards = {axis: s for axis in SHARDS if isinstance(s := placed.get(axis, WHOLE), Split)}
+    shard = next(iter(shards.values()), None)
+    if shard is None or shard.blocks or not isinstance(param.type, TensorType):
         return {}
     over, parts = _replicas(placed, sizes)
-    dim = (param.type.shape or ())[shard.axis]
-    divides = isinstance(dim, int) and dim % (parts * sizes[TENSOR]) == 0
+    dim, cut = (param.type.shape or ())[shard.axis], [axis for axis, own in shards.items() if own.axis == shard.axis]
+    divides = isinstance(dim, int) and dim % (parts * math.prod(sizes[axis] for axis in cut)) == 0
     return dict.fromkeys(over, Split(shard.axis)) if divides else {}
 
 

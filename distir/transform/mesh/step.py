@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from distir.transform.checking import checked
 from distir.transform.entry import entry_of, without_idle_ends
 from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.pipelined import with_ends
-from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, REPLICAS, TENSOR, plan
+from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, INSIDE, REPLICAS, TENSOR, plan
 from distir.transform.mesh.spread import SequenceSpread
 from distir.transform.mesh.wanted import gradients
 from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_ON_HOSTS
@@ -25,6 +26,7 @@ from distir.transform.sharding.context import CONTEXTS, marked_for_context, orde
 from distir.transform.sharding.mesh import IN_ORDER
 from distir.transform.sharding.ownership import with_owners
 from distir.transform.sharding.spread import no_sequence
+from distir.transform.sharding.steps import shards_of_expert
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
@@ -32,6 +34,8 @@ STAGES = ("0", "1", "2", "3")
 NEEDED = {
     "zero": "`zero` partitions over replicas: give `dp`, as in `mesh dp=4 zero=3`",
     "sequence": "`sequence` spreads sums over shards: give `tp`, as in `mesh tp=2 sequence`",
+    "cp_experts": "`cp_experts` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_experts`",
+    "etp": "`etp` is of shards, over so many of which each expert is split: give `tp`, as in `mesh tp=4 etp=1`",
     "skew": "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`",
     "cp_kind": "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`",
     "zigzag": "`zigzag` is the order of parts of sequences: give `cp`, as in `mesh cp=2 zigzag=false`",
@@ -56,6 +60,8 @@ def mesh(
     sequence: bool = False,
     cp_kind: str = CONTEXTS[0],
     zigzag: bool | None = None,
+    cp_experts: bool = False,
+    etp: int = 0,
     skew: float = 0.0,
 ) -> Module:
     """Data, tensor, sequence, expert and context parallelism and ZeRO at once: `mesh dp=4 tp=2 sequence zero=3`.
@@ -92,14 +98,19 @@ def mesh(
     """
     if str(zero) not in STAGES:
         raise StepError(f"`zero` expected a stage from 0 to 3, found {zero}")
-    sizes = {axis: size for axis, size in zip(AXES, (dp, ep, cp, tp), strict=True) if size > 1}
+    cut = shards_of_expert(etp, tp)
+    inside = cut if cut < tp else 1
+    owners = _owners(ep > 1, cut < tp, cp_experts and cp > 1)
+    sizes = {axis: size for axis, size in zip(AXES, (dp, ep, cp, tp // inside, inside), strict=True) if size > 1}
     replicas = tuple(axis for axis in REPLICAS if axis in sizes)
     if not sizes:
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
     for option, given, axes in (
         ("zero", zero, replicas),
         ("sequence", sequence, [TENSOR]),
-        ("skew", skew, [EXPERTS]),
+        ("cp_experts", cp_experts, [CONTEXT]),
+        ("etp", etp, [TENSOR]),
+        ("skew", skew, owners),
         ("cp_kind", cp_kind != CONTEXTS[0], [CONTEXT]),
         ("zigzag", zigzag is not None, [CONTEXT]),
     ):
@@ -110,12 +121,13 @@ def mesh(
         module = with_counted_losses(module) if replicas else module
         order = IN_ORDER
         if cp > 1:
-            tell_of_experts(module, cp)
+            if not cp_experts:
+                tell_of_experts(module, cp)
             module = marked_for_context(module, cp_kind)
             order = order_of(module, cp_kind, zigzag)
-        module = with_owners(module, ep, skew) if ep > 1 else module
+        module = with_owners(module, math.prod(sizes[axis] for axis in owners), skew) if owners else module
         analysis, entry = checked(module), entry_of(module)
-        placed = plan(analysis, entry, sizes, zero, order)
+        placed = plan(analysis, entry, sizes, zero, order, owners)
         params = {p.name: t for p, t in zip(entry.params, placed.types, strict=True)}
         results: dict[str, Places] = {}
         replaced = ParameterUpdates(module).replaced(entry)
@@ -126,11 +138,18 @@ def mesh(
         is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
         wanted = gradients(entry, analysis, params, per_microbatch=zero > 1 and not is_staged)
         spread = SequenceSpread(TENSOR, tokens(analysis, entry)) if sequence else None
-        partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread)
+        shards = tuple(axis for axis in (TENSOR, INSIDE) if axis in sizes)
+        partition = MeshPartition(analysis, tuple(sizes.items()), (replicas, shards), spread)
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         if sequence and not partition.spread_sums:
             raise ProgramError([no_sequence(entry, tp)])
         return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, partition.returned)
+
+
+def _owners(ep: bool, shards: bool, context: bool) -> tuple[str, ...]:
+    """The axes along which devices have whole experts, each some of them."""
+    held = {EXPERTS: ep, TENSOR: shards, CONTEXT: context}
+    return tuple(axis for axis, own in held.items() if own)
 
 
 def _with_donations(entry: Function, replaced: Mapping[int, int]) -> Function:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -29,6 +29,7 @@ from distir.ir import (
     Type,
 )
 from distir.ir import Mesh as Axes
+from distir.ir import names as names_of
 from distir.ir.builder import namer
 from distir.ir.dataflow import uses
 from distir.ops import Value, type_of
@@ -88,6 +89,10 @@ class PlacedValues:
         found = parts_along(cuts, dict(self.axes))
         assert isinstance(found, int)
         return found
+
+    def are_defined(self, args: Iterable[Arg]) -> bool:
+        """Whether all values among arguments are known so far."""
+        return self._values.keys() >= {*names_of(args)} - {DISCARD}
 
     def define(self, name: str, value: Value, loose: Loose) -> None:
         """Say what a name is."""
