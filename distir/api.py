@@ -91,7 +91,7 @@ def simulate(
     machine, module = load(hardware), sized(module, given)
     found = on_machine(module, machine)
     left = {name: value for name, value in given.items() if name not in own}
-    return simulate(found.module, machine, function, left).standing_for(found.copies)
+    return simulate(found.module, machine, function, left).standing_for(found.copies, found.sooner)
 
 
 def spread(simulation: Simulation, lateness: Sequence[str], *, draws: int = 10_000, seed: int = 0) -> Spread:

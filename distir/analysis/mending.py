@@ -9,7 +9,7 @@ from distir.diagnostics.codes import placements as codes
 from distir.ir import Apply, Attributes, Constant, Part, TensorType, Type
 from distir.ir.places import cuts_of, show_axes
 from distir.ops import Reject, Value, type_of
-from distir.ops.mesh import stated_blocks
+from distir.ops.mesh import stating
 from distir.placement.along import GREATEST, PARTIAL, Owned, Split, State
 from distir.placement.nearest import Nearest, Reshard, means_of
 from distir.placement.typings import item_along
@@ -47,7 +47,8 @@ def as_cut(axes: Sequence[str], vs: Sequence[Value]) -> tuple[str, ...]:
 def described(state: State) -> str:
     """A placement along an axis, as a message says it."""
     if isinstance(state, Split):
-        return f"split in dimension {state.axis}" + (" by blocks" if state.blocks else "")
+        how = " by blocks" if state.blocks else ""
+        return f"split in dimension {state.axis}{how}{' in zig-zag' if state.zigzag else ''}"
     if isinstance(state, Owned):
         return f"on device {state.number} alone"
     return "a pending sum" if state is PARTIAL else "a pending maximum" if state is GREATEST else "whole"
@@ -86,7 +87,7 @@ def inserted(statement: Apply, change: Reshard, axes: Sequence[str]) -> Apply | 
         attrs["to"] = named_numbers([change.needed.number] * len(axes))
     elif change.axis is not None:
         attrs["dim"] = change.axis
-        attrs |= stated_blocks(change.needed.blocks) if isinstance(change.needed, Split) else {}
+        attrs |= stating(change.needed.blocks, change.needed.zigzag) if isinstance(change.needed, Split) else {}
     return Apply((), MEANS.get(change.means, change.means), (arg,), Attributes(attrs))
 
 

@@ -25,7 +25,7 @@ from distir.ir import (
 from distir.ir.places import NOUNS, Place, along, cuts_of, places, show_axes
 from distir.ir.types import device_of
 from distir.ops import Reject, Value, bind, item_of, type_of
-from distir.ops.mesh import COLLECTIVES, blocks_of
+from distir.ops.mesh import COLLECTIVES, cut_along
 from distir.syntax import print_literal
 
 
@@ -53,8 +53,8 @@ def axes_of(collective: Apply) -> tuple[str, ...]:
 def _moved(meshes: Meshes, statement: Apply, axes: tuple[str, ...], v: Value, w: Value) -> Value:
     if isinstance(w, TupleType):
         cuts = [place for t in tensors(type_of(v)) for place in t.places if isinstance(place, SplitAlong)]
-        if statement.attrs.get("op") == "max" or any(cut.blocks for cut in cuts):
-            message = f"`{statement.op}` of pending maxima, or of parts in blocks, takes no tuple"
+        if statement.attrs.get("op") == "max" or any(cut.has_several for cut in cuts):
+            message = f"`{statement.op}` of pending maxima, or of parts in blocks or zig-zag, takes no tuple"
             raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="unpack it")
         items = (_moved(meshes, statement, axes, item_of(v, k), item) for k, item in enumerate(w.items))
         return TupleType(tuple(map(type_of, items)))
@@ -94,7 +94,7 @@ def _changed(statement: Apply, x: TensorType, axes: tuple[str, ...]) -> Places:
         _refuse_other_rows(statement, x, axes, taken)
     rest = tuple(place for place in x.places if place.axis not in axes)
     if given is not None:
-        return places((*rest, *(SplitAlong(given, axis, blocks_of(attrs)) for axis in axes)))
+        return places((*rest, *(cut_along(axis, given, attrs) for axis in axes)))
     return places((*rest, *(PendingAlong(axis, "sum") for axis in axes))) if rule.after == "sum" else rest
 
 
@@ -136,9 +136,13 @@ def _refuse_other_rows(statement: Apply, x: TensorType, axes: tuple[str, ...], d
         if {*inner} == {*axes}:
             hint = f"write `axis = {print_literal(inner)}`, in the order in which they split dimension {dim}"
         raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
-    if cuts[-1].blocks and COLLECTIVES[statement.op].after == "split":
+    several = any(cut.has_several for cut in cuts[-len(axes) :])
+    if len(axes) > 1 and several:
+        message = f"`{statement.op}` along {show_axes(axes)} would put rows of `{x}` in another order"
+        raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="gather along one axis after the other")
+    if several and COLLECTIVES[statement.op].after == "split":
         message = f"`{statement.op}` expected one part of dimension {dim} on each device, found several: `{x}`"
-        hint = "write `AllGather` and `Shard`, or split the blocks apart before"
+        hint = "write `AllGather` and `Shard`" + (", or split the blocks apart before" if cuts[-1].blocks else "")
         raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
 
 

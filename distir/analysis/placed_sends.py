@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from distir.analysis.mending import ending, shown
 from distir.diagnostics.codes import placements as codes
@@ -19,7 +19,7 @@ from distir.ir import (
     Type,
     types,
 )
-from distir.ir.places import NOUNS, Place, count, cuts_of
+from distir.ir.places import NOUNS, Place, Size, count, cuts_of
 from distir.ops import Reject
 
 
@@ -58,8 +58,10 @@ def _refuse(statement: Apply, x: TensorType, place: Place, to: int, meshes: Mesh
         if not all(axis in there for axis in axes):
             return  # said of the axis that is not there
         own, other = (count(sizes[axis] for axis in axes) for sizes in (here, there))
-        if place.blocks and own != other:
-            reason = f"dimension {place.dim} is split in blocks, over {own} devices here and {other} there"
+        if place.has_several and [here[axis] for axis in axes] != [there[axis] for axis in axes]:
+            how = "blocks" if place.blocks else "zig-zag"
+            reason = f"dimension {place.dim} is split in {how}, over {_sizes(axes, here)} here"
+            reason += f" and {_sizes(axes, there)} there"
         elif isinstance(own, int) and isinstance(other, int) and own % other and other % own:
             reason = f"{own} parts of dimension {place.dim} do not make up {other}"
     if reason is not None:
@@ -68,6 +70,11 @@ def _refuse(statement: Apply, x: TensorType, place: Place, to: int, meshes: Mesh
         hint = f"insert `{shown(made)}` for `%{arg}`" if isinstance(arg, str) else None
         message = f"`{statement.op}` of `{x}` to stage {to}: {reason}"
         raise Reject(codes.NOT_PARTS, message, Part("operand", 0), help=hint)
+
+
+def _sizes(axes: Sequence[str], sizes: Mapping[str, Size]) -> str:
+    """Axes with their sizes: `dp = 4, cp = 2`."""
+    return f"`{', '.join(f'{axis} = {sizes[axis]}' for axis in axes)}`"
 
 
 def _gathering(place: SplitAlong | OwnedAlong) -> Apply:

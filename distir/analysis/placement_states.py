@@ -61,8 +61,8 @@ def state_of(place: Place | None) -> Unsplit | Split | Owned:
     match place:
         case None:
             return WHOLE
-        case SplitAlong(dim, _, blocks):
-            return Split(dim, blocks)
+        case SplitAlong(dim, _, blocks, zigzag):
+            return Split(dim, blocks, zigzag=zigzag)
         case OwnedAlong(_, number):
             return Owned(number)
         case PendingAlong(how="sum"):
@@ -74,7 +74,7 @@ def state_of(place: Place | None) -> Unsplit | Split | Owned:
 def place_of(state: State, axis: str) -> Place | None:
     """A state along an axis as an entry of a placement; None where the value is whole."""
     if isinstance(state, Split):
-        return SplitAlong(state.axis, axis, state.blocks)
+        return SplitAlong(state.axis, axis, state.blocks, state.zigzag)
     if isinstance(state, Owned):
         return OwnedAlong(axis, state.number)
     return PendingAlong(axis, "sum") if state is PARTIAL else PendingAlong(axis, "max") if state is GREATEST else None

@@ -17,10 +17,10 @@ from distir.analysis.mending import bringing, refusal
 from distir.analysis.moving import moved
 from distir.analysis.placed_sends import refuse_between
 from distir.analysis.placement_states import erased, place_of, state, tensors, unplaced
-from distir.analysis.stated_places import complaint, refuse
+from distir.analysis.stated_places import complaint, parts_along, refuse
 from distir.diagnostics.codes import placements as codes
 from distir.ir import HOST, AnyType, Apply, Mesh, Meshes, Part, SplitAlong, TensorType, TupleType, Type, types
-from distir.ir.places import Place, Size, along, count, cuts_of, places, show_axes
+from distir.ir.places import Place, Size, along, cuts_of, places, show_axes
 from distir.ops import Reject, Value, type_of
 from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import State, is_host
@@ -111,8 +111,9 @@ def _refuse_parted_twice(statement: Apply, found: Mapping[str, Typing | Nearest]
 def dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, Size]) -> int | None:
     """By how many devices what is split along an axis divides: those of all axes that split the same dimension.
 
-    Blocks are divided by the devices of all axes that are in the same ones, and those of others have whole ones. None
-    where a size is a name.
+    Blocks are divided by the devices of all axes that are in the same ones, and those of others have whole ones. In
+    zig-zag along another axis there are two parts for each device; along this one its state says so. None where a size
+    is a name.
     """
     leaves = [leaf for v in vs if isinstance(v, (TensorType, TupleType)) for leaf in types.leaves(v)]
     cuts = [
@@ -122,7 +123,8 @@ def dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, Size]) -> int |
         for place in leaf.places or ()
         if isinstance(place, SplitAlong) and place.axis == axis
     ]
-    each = [sizes[axis], *(count(sizes[cut.axis] for cut in own) for own in cuts)]
+    own_order = [[replace(cut, zigzag=cut.zigzag and cut.axis != axis) for cut in own] for own in cuts]
+    each = [sizes[axis], *(parts_along(own, sizes) for own in own_order)]
     numbers = [size for size in each if isinstance(size, int)]
     return max(numbers) if len(numbers) == len(each) else None
 

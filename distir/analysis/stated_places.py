@@ -17,11 +17,23 @@ from distir.ops import Reject
 
 @dataclass(frozen=True, slots=True)
 class Uneven:
-    """What does not divide, and by what: a size, and the devices along axes (`tp = 2`)."""
+    """What does not divide, and by what: a size, and the parts into which axes (`tp = 2`) cut it.
+
+    `zigzag`: there are two of each device.
+    """
 
     size: int
-    devices: int
+    parts: int
     over: str
+    zigzag: bool = False
+
+    def would_do(self, size: int) -> str:
+        """The numbers of devices that would do for a size."""
+        each = 2 if self.zigzag else 1
+        found = [n for n in range(1, min(size // each, 4 * self.parts) + 1) if size % (n * each) == 0][-4:]
+        if not found:
+            return "split it in order" if self.zigzag else "leave it whole"
+        return f"{', '.join(map(str, found[:-1]))}{' or ' if found[:-1] else ''}{found[-1]} would do"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,7 @@ def together(found: Iterable[tuple[Diagnostic, Uneven]]) -> Iterator[Diagnostic]
         if others:
             more = f"nor do {len(others)} other parameters" if others[1:] else "nor does another parameter"
             size = math.gcd(uneven.size, *(other.size for _, other in others))
-            first = replace(first, message=f"{first.message}; {more}", help=_dividing(size, uneven.devices))
+            first = replace(first, message=f"{first.message}; {more}", help=uneven.would_do(size))
         yield first
 
 
@@ -100,11 +112,14 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
         return None
     blocked = [cut for cut in cuts if cut.blocks]
     outer = cuts[:-1] if blocked and not are_in_one(cuts) else cuts[:0]
+    if sum(cut.zigzag for cut in cuts) > 1:
+        hint = "split it in order along all of them but one"
+        return Complaint(f"dimension {dim} is split in zig-zag along several axes", hint)
     if outer and (blocked != [cuts[-1]] or not _are_of_whole_blocks(size, cuts[-1], outer, sizes)):
         hint = "gather along one of them first"
         return Complaint(f"dimension {dim} is split in blocks along `{blocked[0].axis}`, and along another axis", hint)
     cuts = cuts[len(outer) :]
-    devices = count(sizes[cut.axis] for cut in cuts)
+    devices, zigzag = parts_along(cuts, sizes), any(cut.zigzag for cut in cuts)
     over = " × ".join(f"{cut.axis} = {sizes[cut.axis]}" for cut in cuts)
     blocks = blocked[0].blocks if blocked else (size,)
     repeated = any(isinstance(b, Repeated) for b in blocks)
@@ -115,8 +130,9 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
     for each in (b.size if isinstance(b, Repeated) else b for b in blocks if not isinstance(b, Shared)):
         if isinstance(each, int) and isinstance(devices, int) and each % devices:
             what = f"dimension {dim}, which is {each}," if not blocked else f"a block of {each} in dimension {dim}"
-            message = f"{what} does not split over {devices} devices ({over})"
-            return Complaint(message, _dividing(each, devices), uneven=Uneven(each, devices, over), cause=over)
+            into = f"into {devices} parts, two for each device in zig-zag" if zigzag else f"over {devices} devices"
+            uneven = Uneven(each, devices, over, zigzag)
+            return Complaint(f"{what} does not split {into} ({over})", uneven.would_do(each), uneven=uneven, cause=over)
     return None
 
 
@@ -125,24 +141,19 @@ def are_in_one(cuts: Sequence[SplitAlong]) -> bool:
     return len({cut.blocks for cut in cuts}) == 1
 
 
+def parts_along(cuts: Sequence[SplitAlong], sizes: Mapping[str, Size]) -> Dim:
+    """Into how many parts axes cut a dimension: one for each device, and two of each in zig-zag."""
+    return count((*(sizes[cut.axis] for cut in cuts), *(2 for cut in cuts if cut.zigzag)))
+
+
 def _are_of_whole_blocks(
     size: Dim, blocked: SplitAlong, outer: Sequence[SplitAlong], sizes: Mapping[str, Size]
 ) -> bool:
     """Whether parts along outer axes are of as many whole blocks of one size, each of which is split by itself."""
-    number, (first, *others) = count(sizes[cut.axis] for cut in outer), blocked.blocks
+    number, (first, *others) = parts_along(outer, sizes), blocked.blocks
     block = first.size if isinstance(first, Repeated) else first
     if isinstance(block, Shared) or any(other != first for other in others):
         return False
     if isinstance(size, int) and isinstance(number, int) and isinstance(block, int):
         return size % (block * number) == 0
     return True
-
-
-def _dividing(size: int, devices: int) -> str:
-    """The numbers of devices that would do."""
-    found = [n for n in range(1, min(size, 4 * devices) + 1) if size % n == 0][-4:]
-    return (
-        f"{', '.join(map(str, found[:-1]))}{' or ' if found[:-1] else ''}{found[-1]} would do"
-        if found
-        else "leave it whole"
-    )

@@ -179,9 +179,8 @@ def as_text(program: Program, simulation: Simulation, machine: ChosenHardware, t
         latency += f", {_percent(simulation.host_bound, 1)} of the step waits for the host"
     parts: list[Any] = [Text(head), Text(latency, style="bold"), *_out_of_memory(simulation)]
     if simulation.copies > 1:
-        parts.append(
-            Text(f"each device that is listed represents {simulation.copies:,}, which do the same at the same times")
-        )
+        when = f"; some finish `{simulation.sooner}` sooner, and wait" if simulation.sooner else " at the same times"
+        parts.append(Text(f"each device that is listed represents {simulation.copies:,}, which do the same{when}"))
     if simulation.published_band is not None and simulation.latency_s:
         low, high = map(show_seconds, simulation.published_band)
         parts.append(Text(f"{low} to {high} in {PUBLISHED_SHARE:.0%} of published runs"))

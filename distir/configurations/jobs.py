@@ -231,7 +231,9 @@ MICRO_BATCH, GLOBAL_BATCH, MODEL, SEQUENCE = "--micro-batch", "--global-batch", 
 
 def unsaid(job: Job) -> dict[str, str]:
     """Why fields are lost that most frameworks do not say, or of which they take their own default."""
-    batch = {} if job.micro_batch and job.global_batch else {f"{ALWAYS}batch": "the batch, which is not known here: set it"}
+    batch = (
+        {} if job.micro_batch and job.global_batch else {f"{ALWAYS}batch": "the batch, which is not known here: set it"}
+    )
     return batch | {
         "offload": f"activations of {job.offload} layers on the host",
         "state_on_host": "optimizer state on the host",

@@ -17,7 +17,7 @@ from distir.ide.operands import devices_used, values_of
 from distir.ide.templates import FUNCTIONS, KERNEL_SAYS, KEYWORDS, STATEMENTS, Template
 from distir.ir import DTYPES, OFFLOADED, UNKNOWN, Apply, Call, Function, Return, TensorType, types
 from distir.ir.facts import FACTS, PHASES
-from distir.ir.places import MESH, NOUNS, PENDING, Size
+from distir.ir.places import IN_ZIGZAG, MESH, NOUNS, PENDING, ZIGZAG
 from distir.ir.roles import ROLES
 from distir.ops import FAMILIES, OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
@@ -57,7 +57,9 @@ def completions(document: Document, offset: int, shown: View | None = None) -> C
             found = [*_devices(document), Completion("host", CompletionKind.CONSTANT, "host", "a host value")]
         case CursorRole.AXIS:
             sign = context.typed[:1]  # `@` is there already, and replaced with the name
-            found = [_axis(f"{sign}{axis}", axis, size) for axis, size in document.program.module.meshes.axes]
+            found = [*_axes_of_mesh(document, sign), _zigzag(sign)]
+        case CursorRole.AXIS_IN_ZIGZAG:
+            found = _axes_of_mesh(document)
         case CursorRole.QUALITY:
             found = _pending(document)
         case CursorRole.PARAM_ROLE:
@@ -189,15 +191,25 @@ def _attribute_values(view: View, context: CursorContext) -> list[Completion]:
             listed = f"[{', '.join(d.label for d in devices[:-1])}]"
             found = [Completion(listed, CompletionKind.CONSTANT, listed, "the devices in use")]
     elif op.name in COLLECTIVES and attribute.name == "axis":
-        found = [_axis(f'"{axis}"', axis, size) for axis, size in document.program.module.meshes.axes]
+        found = _axes_of_mesh(document, '"', '"')
     elif kind == "int" and ("axis" in attribute.name or op.name in COLLECTIVES):
         found += [c for c in _axes(view, context) if c.label != str(default)]
     return found
 
 
-def _axis(label: str, axis: str, size: Size) -> Completion:
-    """An axis of the mesh."""
-    return Completion(label, CompletionKind.CONSTANT, label, f"the axis {axis} of the mesh, {size} devices")
+def _axes_of_mesh(document: Document, before: str = "", behind: str = "") -> list[Completion]:
+    """The axes of the mesh, with what stands before and behind each."""
+    return [
+        Completion(label, CompletionKind.CONSTANT, label, f"the axis {axis} of the mesh, {size} devices")
+        for axis, size in document.program.module.meshes.axes
+        for label in [f"{before}{axis}{behind}"]
+    ]
+
+
+def _zigzag(sign: str) -> Completion:
+    """Parts in zig-zag along an axis."""
+    text = f"{sign}{ZIGZAG}("
+    return Completion(f"{sign}{ZIGZAG}", CompletionKind.KEYWORD, text, IN_ZIGZAG, f"{text}${{1:cp}})")
 
 
 def _pending(document: Document) -> list[Completion]:

@@ -14,6 +14,7 @@ from distir.diagnostics import Span
 from distir.ide.mentions import in_comment
 from distir.ir import Apply, Arg, Constant, Literal
 from distir.ir.literals import Attributes
+from distir.ir.places import ZIGZAG
 from distir.ops import OPS, canonical
 from distir.syntax import FunctionSyntax, Syntax, SyntaxProblem, parse_literal, scan
 from distir.syntax.grammar import Unexpected, shape
@@ -34,6 +35,7 @@ class CursorRole(Enum):
     DTYPE = "an element type"
     DEVICE = "a device"
     AXIS = "an axis of the mesh, along which a dimension is split"
+    AXIS_IN_ZIGZAG = "an axis of the mesh, along which parts are in zig-zag"
     QUALITY = "what is pending in a tensor, or where it is"
     PARAM_ROLE = "a parameter's role"
     MARK = "what a function is, behind its head"
@@ -234,6 +236,8 @@ def _in_type(
         return _as(found, CursorRole.AXIS)
     if stack and IDENT in may_follow and tokens[stack[-1].number] == "(" and stack[-1].before == "@":
         return _as(found, CursorRole.AXIS)
+    if stack and IDENT in may_follow and stack[-1].before.removeprefix("@") == ZIGZAG:
+        return _as(found, CursorRole.AXIS_IN_ZIGZAG)
     if stack and tokens[stack[-1].number] == "[":
         if stack[-1].before == "Tensor" and not stack[-1].commas and IDENT in may_follow:
             return _as(found, CursorRole.DTYPE)

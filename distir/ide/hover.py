@@ -16,7 +16,7 @@ from distir.ide.markdown import code, paragraphs
 from distir.ide.templates import KERNEL_SAYS
 from distir.ir import Apply, Mesh, dims
 from distir.ir.facts import FACTS, PHASES
-from distir.ir.places import count, show_axes, show_mesh, unsized
+from distir.ir.places import IN_ZIGZAG, ZIGZAG, count, show_axes, show_mesh, unsized
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,12 @@ def hover(view: View, offset: int) -> Hover | None:
 
 
 def about_axis(view: View, name: str) -> str | None:
-    """An axis of the mesh, or the name of its size; None for a word that is neither."""
+    """An axis of the mesh, the name of its size, or the order of parts; None for a word that is none of these."""
     meshes = view.document.program.module.meshes
     stated = [(None, meshes.mesh), *meshes.stages]
-    return paragraphs([said for stage, mesh in stated if (said := _about_axis(mesh, stage, name))]) or None
+    return paragraphs([said for stage, mesh in stated if (said := _about_axis(mesh, stage, name))]) or (
+        f"{code(ZIGZAG)}: {IN_ZIGZAG}" if name == ZIGZAG else None
+    )
 
 
 def _about_axis(mesh: Mesh, stage: int | None, name: str) -> str | None:

@@ -88,7 +88,7 @@ def _grid(found: TensorType, mesh: Mesh) -> list[str]:
 
 
 def _is_even(found: TensorType) -> bool:
-    """Whether parts are ranges of numbers: no dimension has a name, or is split in blocks."""
+    """Whether parts are a few ranges of numbers: no dimension has a name, or is split in blocks."""
     is_plain = all(not (isinstance(place, SplitAlong) and place.blocks) for place in found.places)
     return found.shape is not None and is_plain and all(isinstance(dim, int) for dim in found.shape)
 
@@ -109,16 +109,31 @@ def _cell(found: TensorType, sizes: dict[str, int | dims.SymbolicDim], at: dict[
     assert found.shape is not None
     parts: list[str] = []
     for number, dim in enumerate(found.shape):
-        part, parts_of = 0, 1
+        assert isinstance(dim, int)
+        held = [range(dim)]
         for cut in cuts_of(found.places, number):
             size = sizes[cut.axis]
             assert isinstance(size, int)
-            part, parts_of = part * size + at[cut.axis], parts_of * size
-        assert isinstance(dim, int)
-        length = dim // parts_of
-        parts.append(f"{part * length}:{(part + 1) * length}" if parts_of > 1 else ":")
+            held = _part(held, at[cut.axis], size, cut.zigzag)
+        parts.append(" and ".join(f"{r.start}:{r.stop}" for r in held) if held != [range(dim)] else ":")
     terms = [_term(place, at) for place in found.places if isinstance(place, PendingAlong)]
     return " ".join([f"[{', '.join(parts)}]", *terms])
+
+
+def _part(held: Sequence[range], place: int, size: int, zigzag: bool) -> list[range]:
+    """What a device at a place along an axis has of these numbers."""
+    run = sum(map(len, held)) // (2 * size if zigzag else size)
+    found: list[range] = []
+    for part in (place, 2 * size - 1 - place) if zigzag else (place,):
+        first = part * run
+        for each in held:
+            own = each[max(0, first) : max(0, first + run)]
+            first -= len(each)
+            if own and found and found[-1].stop == own.start:
+                found[-1] = range(found[-1].start, own.stop)
+            elif own:
+                found.append(own)
+    return found
 
 
 def _term(place: Place, at: dict[str, int]) -> str:

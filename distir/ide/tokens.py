@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from distir.ide.instances import View
 from distir.ir import DTYPES, UNKNOWN, Function, PendingAlong, Statement, TensorType, Type, results, types
 from distir.ir.facts import FACTS, PHASES
-from distir.ir.places import MESH, PENDING
+from distir.ir.places import MESH, PENDING, ZIGZAG
 from distir.ir.roles import ROLES
 from distir.ops import Value, type_of
 from distir.syntax import FunctionSyntax
@@ -191,6 +191,8 @@ _DIMENSION_END = re.compile(r"[\w?)]$")
 """Text before an axis of a mesh; before a function there is something else."""
 _BEHIND_DEVICE, _OVER_AXES = re.compile(r",\s*$"), re.compile(r"\s+\w|\s*\(")
 """Text before and behind the word that says what is pending over axes."""
+_IN_CUTS = re.compile(r"@\s*\([^()]*(?:\([^()]*\)[^()]*)*$")
+"""Text before an axis that is one of several."""
 _BEHIND_HEAD = re.compile(r"[)\]]\s*,?\s*(?:\w+(?:\s*=\s*\w+)?\s*,\s*)*$")
 """Text before a word that says what a function is. Braces are those of facts where there is no head."""
 _IN_BRACES = re.compile(r"\{[^{}]*$")
@@ -340,6 +342,8 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
     word, following = match[0], text[match.end() : match.end() + 1]
     match match.lastindex:
         case 1:
+            if word[1:] == ZIGZAG and following == "(":
+                return _KEYWORD
             return _DIM if _DIMENSION_END.search(text, 0, match.start()) else _FUNCTION
         case 2:
             return _STRING
@@ -350,6 +354,8 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
     if word == "_":
         return None
     if word in _KEYWORDS or (not is_head and _counts(word, text[: match.start()])):
+        return _KEYWORD
+    if word == ZIGZAG and following == "(" and _IN_CUTS.search(text, 0, match.start()):
         return _KEYWORD
     if word in _TYPE_NAMES or _DEVICE.fullmatch(word):
         return _TYPE

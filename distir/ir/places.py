@@ -100,15 +100,32 @@ Blocks = tuple[Block, ...]
 
 @dataclass(frozen=True, slots=True)
 class SplitAlong:
-    """A dimension that is split along an axis, into equal parts; with `blocks`, each block by itself."""
+    """A dimension that is split along an axis, into equal parts; with `blocks`, each block by itself.
+
+    In `zigzag` device i of n has the parts i and 2n - 1 - i of 2n.
+    """
 
     dim: int
     axis: str
     blocks: Blocks = ()
+    zigzag: bool = False
 
     def __str__(self) -> str:
         blocks = ", ".join(dims.show(b) if b is None or isinstance(b, int) else str(b) for b in self.blocks)
-        return f"{self.axis}[{blocks}]" if blocks else self.axis
+        shown = f"{self.axis}[{blocks}]" if blocks else self.axis
+        return f"{ZIGZAG}({shown})" if self.zigzag else shown
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a device has several parts of the dimension, one of each block or two in zig-zag."""
+        return bool(self.blocks) or self.zigzag
+
+
+ZIGZAG: Final = "zigzag"
+"""The word in a type that says so: `4096@zigzag(cp)`."""
+
+IN_ZIGZAG: Final = "device i of n has the parts i and 2n - 1 - i of 2n"
+"""What it means."""
 
 
 PENDING: Final = ("sum", "max")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from distir.ir.places import PENDING, Blocks, Shared
+from distir.ir.places import PENDING, Blocks, Shared, SplitAlong
 from distir.ops.core import Op, op
 from distir.ops.host import Operand
 from distir.ops.numeric import Array
@@ -69,8 +69,10 @@ def AllGather(x: Array, *, axis: str | tuple[str, ...], dim: int = 0) -> Array:
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
 )
-def ReduceScatter(x: Array, *, axis: str | tuple[str, ...], dim: int = 0) -> Array:
+def ReduceScatter(x: Array, *, axis: str | tuple[str, ...], dim: int = 0, zigzag: bool = False) -> Array:
     """A value that is a pending sum along an axis of the mesh, added up and split along it in dimension `dim`.
+
+    With `zigzag`, device i of n is given the parts i and 2n - 1 - i of 2n.
 
     %y = ReduceScatter[axis = "tp", dim = 0](%x: Tensor[Float32, (4, 3), 1, sum tp])
     """
@@ -100,14 +102,21 @@ def AllToAll(x: Array, *, axis: str | tuple[str, ...], split: int, join: int) ->
     non_differentiable=BEFORE_PLACEMENT,
 )
 def Shard(
-    x: Array, *, axis: str | tuple[str, ...], dim: int = 0, blocks: tuple[int, ...] = (), whole: tuple[int, ...] = ()
+    x: Array,
+    *,
+    axis: str | tuple[str, ...],
+    dim: int = 0,
+    blocks: tuple[int, ...] = (),
+    whole: tuple[int, ...] = (),
+    zigzag: bool = False,
 ) -> Array:
     """A value that is whole along an axis of the mesh, of which each device takes its part in dimension `dim`.
 
     With `blocks`, their sizes, it takes its part of each, as of fused weights, and all of those whose numbers, from 0,
-    are in `whole`. Nothing is communicated.
+    are in `whole`. With `zigzag`, device i of n takes the parts i and 2n - 1 - i of 2n. Nothing is communicated.
 
     %y = Shard[axis = "tp", dim = 0](%x: Tensor[Float32, (4, 3), 1])
+    %y = Shard[axis = "cp", dim = 0, zigzag = true](%x: Tensor[Float32, (8, 3), 1])
     %y = Shard[axis = "tp", dim = 0, blocks = [4, 4, 1], whole = [2]](%x: Tensor[Float32, (9, 3), 1])
     """
     return x
@@ -216,7 +225,7 @@ def _(x: Operand, *, axis: str | tuple[str, ...], op: str) -> None:
 
 
 @Shard.checks
-def _(x: Operand, *, axis: str | tuple[str, ...], dim: int, blocks: tuple[int, ...], whole: tuple[int, ...]) -> None:
+def _(x: Operand, *, blocks: tuple[int, ...], whole: tuple[int, ...], **_: object) -> None:
     from distir.diagnostics.codes import types as codes
 
     wrong = next((k for k in whole if not 0 <= k < len(blocks)), None)
@@ -228,19 +237,20 @@ def _(x: Operand, *, axis: str | tuple[str, ...], dim: int, blocks: tuple[int, .
         raise Reject(codes.BAD_VALUE, message, "whole", help="use the value as it is, which is whole")
 
 
-def blocks_of(attrs: Mapping[str, Any]) -> Blocks:
-    """The blocks that attributes of `Shard` state."""
+def cut_along(axis: str, dim: int, attrs: Mapping[str, Any]) -> SplitAlong:
+    """How a collective with these attributes splits a dimension along an axis: in blocks, or in zig-zag."""
     whole = attrs.get("whole", ())
-    return tuple(Shared(size) if k in whole else size for k, size in enumerate(attrs.get("blocks", ())))
+    blocks = tuple(Shared(size) if k in whole else size for k, size in enumerate(attrs.get("blocks", ())))
+    return SplitAlong(dim, axis, blocks, attrs.get("zigzag", False))
 
 
-def stated_blocks(blocks: Blocks) -> dict[str, tuple[int, ...]]:
-    """The attributes of `Shard` that state blocks of these sizes, which are numbers."""
-    if not blocks:
-        return {}
+def stating(blocks: Blocks, zigzag: bool) -> dict[str, tuple[int, ...] | bool]:
+    """The attributes of a collective that state blocks of these sizes, which are numbers, and zig-zag."""
     sizes = (block.size if isinstance(block, Shared) else block for block in blocks)
+    numbers = tuple(n for n in sizes if isinstance(n, int))
     whole = tuple(k for k, block in enumerate(blocks) if isinstance(block, Shared))
-    return {"blocks": tuple(n for n in sizes if isinstance(n, int)), **({"whole": whole} if whole else {})}
+    stated = {"blocks": numbers, "whole": whole, "zigzag": zigzag}
+    return {name: value for name, value in stated.items() if value}
 
 
 def _same(family_op: Op) -> None:

@@ -33,7 +33,7 @@ class Split:
     """Split into equal parts along `axis`, in order of the devices; with `blocks`, each block by itself.
 
     `Shared` blocks are replicated. In `zigzag` device i of n has the parts i and 2n - 1 - i of 2n. (The partitioner
-    says that of a mesh axis, not of its states: `mesh.Order`.)
+    of one axis says that of the axis, not of its states: `mesh.Order`.)
 
     `loose`: a split that the partitioner chose only to avoid redundant computation. If an op could be split in two
     ways, a loose one yields.
@@ -125,6 +125,11 @@ def state_along(state: State, factor: int) -> State:
 def is_nested(state: State) -> bool:
     """Whether it differs along the factors of the mesh axis."""
     return isinstance(state, Nested)
+
+
+def is_zigzag(state: State) -> bool:
+    """Whether it is split in zig-zag."""
+    return isinstance(state, Split) and state.zigzag
 
 
 def is_whole(state: State) -> bool:

@@ -93,7 +93,7 @@ def means_of(now: State, needed: State) -> Means | None:
             return "Reduce"
         case (_, Split(blocks=blocks)) if now is PARTIAL and not blocks:
             return "ReduceScatter"
-        case Split(blocks=()), Split(blocks=()) if now.axis != needed.axis:
+        case Split(blocks=(), zigzag=False), Split(blocks=(), zigzag=False) if now.axis != needed.axis:
             return "AllToAll"
         case Split(), _ if needed is WHOLE:
             return "AllGather"

@@ -15,7 +15,7 @@ from distir.ops.dropout import runs_of
 from distir.ops.host import known_ints
 from distir.ops.layout import Block, Blocks, Layout, Letters, Shared
 from distir.ops.splitting import linear_operands, operand_places
-from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, is_host
+from distir.placement.along import GREATEST, PARTIAL, WHOLE, Split, State, is_host, is_zigzag
 from distir.placement.part_types import whole_block
 
 KEEP_GREATEST = frozenset(
@@ -62,6 +62,11 @@ class Typing:
         The operand `Layout.scaled` is divided, if there is one, instead of the result.
         """
         return self.layout is not None and self.letter in self.layout.averaged
+
+    @property
+    def zigzag(self) -> bool:
+        """Whether parts are in zig-zag."""
+        return any(map(is_zigzag, (*self.needed, *self.given)))
 
     @property
     def divided(self) -> tuple[str, ...]:

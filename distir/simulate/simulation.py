@@ -112,6 +112,8 @@ class Simulation:
         """The entry function's body, without the effects of caches."""
         self.copies = 1
         """For how many devices that do the same each device of the program stands."""
+        self.sooner = ""
+        """An op that some of these finish sooner, and then wait; empty if they take the same times."""
         self._effects = effects
 
     def __repr__(self) -> str:
@@ -146,11 +148,15 @@ class Simulation:
 
     def like(self, planned: Body) -> Simulation:
         """The same program with another body."""
-        return Simulation(self.module, self.instance, self.hardware, planned, self._effects).standing_for(self.copies)
+        made = Simulation(self.module, self.instance, self.hardware, planned, self._effects)
+        return made.standing_for(self.copies, self.sooner)
 
-    def standing_for(self, copies: int) -> Simulation:
-        """The simulation of a program each of whose devices represents so many alike, from its own number on."""
-        self.copies = copies
+    def standing_for(self, copies: int, sooner: str = "") -> Simulation:
+        """The simulation of a program each of whose devices represents so many alike, from its own number on.
+
+        `sooner`: an op that some of them finish sooner.
+        """
+        self.copies, self.sooner = copies, sooner
         return self
 
     @property

@@ -29,7 +29,7 @@ from distir.ir import (
     Type,
     dims,
 )
-from distir.ir.places import OWNED, PENDING, Repeated, Shared, places
+from distir.ir.places import OWNED, PENDING, ZIGZAG, Repeated, Shared, places
 from distir.syntax.fault import Fault, meant
 from distir.syntax.numbers import INT64, integer
 from distir.syntax.ranges import devices_of
@@ -95,15 +95,23 @@ def split(parts: list[Any]) -> _SplitDim:
     dim, *cuts = parts
     if isinstance(cuts[0], SplitAlong):
         return _SplitDim(dim, tuple(cuts))
-    axis, blocks = cuts
+    axis, of = cuts
     if not _AXIS.fullmatch(axis[1:]):
         raise Fault(codes.UNEXPECTED, f"expected the name of an axis, found `{axis[1:]}`", child=1)
-    return _SplitDim(dim, (SplitAlong(0, axis[1:], blocks or ()),))
+    return _SplitDim(dim, (cut([axis[1:], of]),))
 
 
 def cut(parts: list[Any]) -> SplitAlong:
-    axis, blocks = parts
-    return SplitAlong(0, axis, blocks or ())
+    """`tp`, `tp[32, 32]`, or either of them in zig-zag: `zigzag(cp)`."""
+    word, of = parts
+    if not isinstance(of, SplitAlong):
+        return SplitAlong(0, word, of or ())
+    found = replace(of, zigzag=True)
+    if word != ZIGZAG or of.zigzag:
+        shown = f"{word}({of})"
+        hint = f"parts are in the order of the devices, as in `{of.axis}`, or in zig-zag: `{found}`"
+        raise Fault(codes.UNEXPECTED, f"expected an axis, or `{ZIGZAG}` of one, found `{shown}`", hint)
+    return found
 
 
 def block_of(parts: list[Any]) -> Shared | Repeated:

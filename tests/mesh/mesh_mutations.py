@@ -83,6 +83,16 @@ def collective_changed(function, draw, mesh):
     return _with(function, index, replace(old, attrs=Attributes(attrs)))
 
 
+def order_changed(function, draw, mesh):
+    """Parts are in zig-zag, or no more."""
+    index = _pick(function, draw, lambda s: isinstance(s, Apply) and s.op in ("Shard", "ReduceScatter"))
+    if index is None:
+        return None
+    old = function.body[index]
+    attrs = Attributes({**old.attrs, "zigzag": not old.attrs.get("zigzag", False)})
+    return _with(function, index, replace(old, attrs=attrs))
+
+
 def _collective(result, arg, draw, mesh):
     op, attrs = draw.choice(sorted(COLLECTIVES)), {"axis": _axis(draw, mesh)}
     rule = COLLECTIVES[op]
@@ -179,7 +189,9 @@ def parameter_moved(function, draw, mesh):
     axis = _axis(draw, mesh)
     kept = [place for place in param.type.places if place.axis != axis and not isinstance(place, PendingAlong)]
     if draw.random() < 0.7:
-        kept.insert(draw.randrange(len(kept) + 1), SplitAlong(draw.randrange(len(param.type.shape)), axis))
+        zigzag = draw.random() < 0.3
+        cut = SplitAlong(draw.randrange(len(param.type.shape)), axis, zigzag=zigzag)
+        kept.insert(draw.randrange(len(kept) + 1), cut)
     moved = replace(param, type=replace(param.type, places=places(kept)))
     return replace(function, params=(*function.params[:number], moved, *function.params[number + 1 :]))
 
@@ -189,6 +201,7 @@ KINDS = (
     collective_doubled,
     collective_changed,
     collective_added,
+    order_changed,
     operand_replaced,
     operands_swapped,
     returned_replaced,

@@ -182,6 +182,32 @@ func @main(
 }
 """
 
+ZIGZAG = """\
+func @main(
+  %x: Tensor[Float32, (4@dp, 8@zigzag(cp), 16), 1] {batch = 0},
+  %rows: Tensor[Float32, (32@(dp, zigzag(cp[8, 8, 8, 8])), 16), 1] {batch = 0},
+  %table: Tensor[Float32, (8, 16), 1],
+  %w: Tensor[Float32, (16@zigzag(cp), 16), 1] {param}
+) mesh (dp = 2, cp = 2) {
+  %at = Shard[axis = "cp", dim = 0, zigzag = true](%table)
+  %h = Add(%x, %at)
+  %w_all = AllGather[axis = "cp", dim = 0](%w)
+  %q = MatMul(%h, %w_all)
+  %a = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2, context = "allgather"](%q, %q, %q)
+  %ring = Attention[is_causal = true, q_num_heads = 2, kv_num_heads = 2, context = "ring"](%a, %h, %a)
+  %every = AllGather[axis = "cp", dim = 1](%ring)
+  %flat = Reshape(%ring, [-1, 16])
+  %y = Add(%flat, %rows)
+  %own = ReduceMean(%y, [0, 1])
+  %loss = AllReduce[axis = ["dp", "cp"]](%own)
+  %dw_own = Gemm[transA = true](%flat, %rows)
+  %dw_dp = AllReduce[axis = "dp"](%dw_own)
+  %dw = ReduceScatter[axis = "cp", dim = 0, zigzag = true](%dw_dp)
+  %w_new = SGD(%w, %dw)
+  return %loss, %every, %w_new
+}
+"""
+
 PROGRAMS = {
     "mlp": MLP,
     "attention": ATTENTION,
@@ -190,4 +216,5 @@ PROGRAMS = {
     "stages": STAGES,
     "several axes": OVER_AXES,
     "vocabulary": VOCABULARY,
+    "zigzag": ZIGZAG,
 }

@@ -66,10 +66,12 @@ class Writer:
         for axis, size in self.draw.sample(self.mesh, len(self.mesh)):
             dim = self.draw.randrange(len(shape))
             product = size
+            zigzag = self.draw.random() < 0.2 and not any(cut.zigzag for cut in found)
+            product *= 2 if zigzag else 1
             for cut in found:
-                product *= dict(self.mesh)[cut.axis] if cut.dim == dim else 1
+                product *= dict(self.mesh)[cut.axis] * (2 if cut.zigzag else 1) if cut.dim == dim else 1
             if self.draw.random() < 0.7 and shape[dim] % product == 0:
-                found.append(SplitAlong(dim, axis))
+                found.append(SplitAlong(dim, axis, zigzag=zigzag))
         return TensorType(DTYPES["Float32"], shape, 1, places=places(found))
 
     def _grow(self) -> None:
@@ -111,20 +113,23 @@ class Writer:
             else:
                 yield self._collective(x, axis, dim)
 
-    def _collective(self, x: str, axis: Axes, dim: int) -> tuple[str, tuple[str], dict[str, int | Axes]]:
+    def _collective(self, x: str, axis: Axes, dim: int) -> tuple[str, tuple[str], dict[str, int | bool | Axes]]:
         match self.draw.randrange(6):
             case 0:
                 return "AllReduce", (x,), {"axis": axis, "op": self.draw.choice(("sum", "max"))}
             case 1:
                 return "AllGather", (x,), {"axis": axis, "dim": dim}
             case 2:
-                return "ReduceScatter", (x,), {"axis": axis, "dim": dim}
+                return "ReduceScatter", (x,), {"axis": axis, "dim": dim, **self._order()}
             case 3:
                 return "AllToAll", (x,), {"axis": axis, "split": dim, "join": 1 - dim}
             case 4:
-                return "Shard", (x,), {"axis": axis, "dim": dim}
+                return "Shard", (x,), {"axis": axis, "dim": dim, **self._order()}
             case _:
                 return "Share", (x,), {"axis": axis}
+
+    def _order(self) -> dict[str, bool]:
+        return {"zigzag": True} if self.draw.random() < 0.3 else {}
 
     def _ended(self, name: str) -> str:
         """A value with what is pending in it ended."""

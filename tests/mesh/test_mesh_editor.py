@@ -57,8 +57,8 @@ def test_hover_on_the_name_of_a_size_says_what_it_is():
     ("line", "labels"),
     [
         ("%y = AllGather[axis = |](%x)", ['"dp"', '"tp"']),
-        ("%y: Tensor[Float32, (8@|, 4), 1] = Relu(%x)", ["@dp", "@tp"]),
-        ("%y: Tensor[Float32, (8@(|, 4), 1] = Relu(%x)", ["dp", "tp"]),
+        ("%y: Tensor[Float32, (8@|, 4), 1] = Relu(%x)", ["@dp", "@tp", "@zigzag"]),
+        ("%y: Tensor[Float32, (8@(|, 4), 1] = Relu(%x)", ["dp", "tp", "zigzag"]),
         ("%y: Tensor[Float32, (8, 4), 1, |] = Relu(%x)", ["offloaded", "sum dp", "sum tp", "max dp", "max tp"]),
     ],
 )
@@ -73,7 +73,7 @@ def test_axes_are_completed_in_a_head_that_is_being_written():
     text = "func @main(%x: Tensor[Float32, (8@|, 4), 1]) mesh (dp = 2, tp = 4) {\n  return %x\n}\n"
     offset = text.index("|")
     found = completions(opened(text.replace("|", "")), offset)
-    assert [item.label for item in found.items] == ["@dp", "@tp"]
+    assert [item.label for item in found.items] == ["@dp", "@tp", "@zigzag"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from mesh_mutations import mutants
-from mesh_programs import ATTENTION, MLP, STAGES, STATE_IN_PARTS, TRAINING
+from mesh_programs import ATTENTION, MLP, STAGES, STATE_IN_PARTS, TRAINING, ZIGZAG
 from random_mesh_programs import random_program
 from test_mesh_step import meant, placed
 from test_reported_bugs import CLIPPED, EXPERTS, SEQUENCE, VOCABULARY
@@ -29,6 +29,7 @@ BASES = {
     "training": TRAINING,
     "state in parts": STATE_IN_PARTS,
     "stages": STAGES,
+    "zigzag": ZIGZAG,
     "sequence": SEQUENCE,
     "vocabulary": VOCABULARY,
     "experts": EXPERTS,

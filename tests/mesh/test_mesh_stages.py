@@ -119,7 +119,7 @@ def test_a_sum_is_sent_along_an_axis_of_as_many_devices():
             "16@tp[8, 8], 8",
             "tp = 2",
             "tp = 4",
-            "dimension 0 is split in blocks, over 2 devices here and 4 there",
+            "dimension 0 is split in blocks, over `tp = 2` here and `tp = 4` there",
             'insert `AllGather[axis = "tp", dim = 0]` for `%x`',
         ),
     ],

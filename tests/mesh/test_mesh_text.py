@@ -13,6 +13,8 @@ TYPES = [
     "Tensor[Float32, ((B+1)@dp, 8*B@tp, (B+1)/2@cp), 1]",
     "Tensor[Float32, (96@tp[32, whole 32, 32], 4), 1]",
     "Tensor[Float32, (96@tp[each 32],), 1]",
+    "Tensor[Float32, (8@zigzag(cp), 4@zigzag), 1]",
+    "Tensor[Float32, (32@(dp, zigzag(cp[8, 8, 8, 8])), (B+1)@zigzag(tp[each 4])), 1]",
     "Tensor[Float32, (4,), 1, sum tp]",
     "Tensor[Float32, (), 1, sum (cp, dp)]",
     "Tensor[Float32, (4@dp,), 2, offloaded, max tp]",
@@ -43,6 +45,9 @@ def test_a_placement_is_the_same_however_it_is_written():
         ("Tensor[Float32, (4,), 1, min dp]", "expected `offloaded` behind a tensor's device, found `min`"),
         ("Tensor[Float32, (4@dp.x,), 1]", "expected the name of an axis, found `dp.x`"),
         ("Tensor[Float32, (4@dp[half 2],), 1]", "expected `whole` or `each` before the size of a block, found `half`"),
+        ("Tensor[Float32, (4@zag(dp),), 1]", "expected an axis, or `zigzag` of one, found `zag(dp)`"),
+        ("Tensor[Float32, (4@zigzag(zigzag(dp)),), 1]", "or `zigzag` of one, found `zigzag(zigzag(dp))`"),
+        ("Tensor[Float32, (4@(tp, zigzag(dp, cp)),), 1]", "expected `)`"),
         ("Tensor[Float32, (@dp,), 1]", "expected"),
     ],
 )

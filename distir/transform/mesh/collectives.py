@@ -19,16 +19,22 @@ from distir.transform.mesh.values import PlacedValues
 class Collectives:
     """The collectives of one function: each move of a value is written once.
 
-    `replicas`: the axes of which several may be in one collective, outermost first. `apply` writes an op.
+    `together`: axes of which several may be in one collective, outermost first. `apply` writes an op.
     """
 
     def __init__(
-        self, values: PlacedValues, spread: SpreadSums, replicas: tuple[str, ...], apply: Callable[[Apply], None]
+        self,
+        values: PlacedValues,
+        spread: SpreadSums,
+        together: tuple[tuple[str, ...], ...],
+        apply: Callable[[Apply], None],
     ) -> None:
-        self.values, self.spread, self.replicas, self._apply = values, spread, replicas, apply
+        self.values, self.spread, self.together, self._apply = values, spread, together, apply
         self.sums = 0
         """The number of pending sums that were ended."""
         self.spread_sums = 0
+        self.lists_blocks = False
+        """Whether one lists the blocks of a dimension, of which there are as many as its size says."""
         self.exchanged_as: dict[str, str] = {}
         """By value that is split: what it was first brought to, split along another dimension."""
         self._moved: dict[tuple[str, Places, str], str] = {}
@@ -47,7 +53,7 @@ class Collectives:
     def brought(self, arg: Arg, wanted: Places, name: str = "") -> Arg:
         """A value in another placement, under a name if one is given. Raises NoWay."""
         now = self.values.places(arg)
-        for move in moves(now, wanted, self.replicas) if now != wanted else ():
+        for move in moves(now, wanted, self.together) if now != wanted else ():
             assert isinstance(arg, str), "literals are host values"
             arg = self._collective(arg, move, name if move.given == wanted else "")
         return arg
@@ -69,6 +75,7 @@ class Collectives:
                 loose |= {move.cut.axis}
                 self.spread_sums += 1
             self.values.define(made, types.one(replace(before, places=move.given)), loose)
+            self.lists_blocks |= "blocks" in move.attrs
             if move.op == "AllToAll":
                 self.exchanged_as.setdefault(arg, made)
             if move.reduces:
@@ -87,7 +94,7 @@ class Collectives:
             raise NoWay
         apart, made = (self.values.names.fresh(f"{arg}_{ending}") for ending in ("blocks", "part"))
         self._apply(Apply((apart,), "Reshape", (arg, Literal((*before, -1, *sizes))), facts=self.values.around))
-        inner = SplitAlong(cut.dim + 1, cut.axis)
+        inner = SplitAlong(cut.dim + 1, cut.axis, zigzag=cut.zigzag)
         part = self.brought(apart, places((*self.values.places(apart), inner)))
         self._apply(Apply((made,), "Reshape", (part, Literal((*before, -1, *sizes[1:]))), facts=self.values.around))
         return made
@@ -114,15 +121,18 @@ def _places(axes: Axes, needed: Sequence[State], order: Sequence[str]) -> Places
 
 def order_of_cuts(axes: Axes, vs: Sequence[Value], needed: Sequence[Sequence[State]]) -> list[str]:
     """The axes, in the order in which they are to cut dimensions of operands: that of operands which have it."""
-    first: set[tuple[str, str]] = set()
+    stated, more = list[Sequence[str]](), list[Sequence[str]]()
     for v, states in zip(vs, needed, strict=True):
         for tensor in tensors(type_of(v)):
             for dim in range(len(tensor.shape or ())):
                 own = [cut.axis for cut in cuts_of(tensor.places, dim)]
                 then = [axis for (axis, _), s in zip(axes, states, strict=True) if _is_along(s, dim)]
-                own += [axis for axis in then if axis not in own]
-                pairs = ((a, b) for n, a in enumerate(own) for b in own[n + 1 :])
-                first |= {(a, b) for a, b in pairs if (b, a) not in first}
+                stated.append(own)
+                more.append([*own, *(axis for axis in then if axis not in own)])
+    first: set[tuple[str, str]] = set()
+    for own in (*stated, *more):
+        pairs = ((a, b) for n, a in enumerate(own) for b in own[n + 1 :])
+        first |= {(a, b) for a, b in pairs if (b, a) not in first}
     left, found = [axis for axis, _ in axes], list[str]()
     while left:
         axis = next((a for a in left if not any((b, a) in first for b in left)), left[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from distir.analysis import Analysis
 from distir.analysis.erasure import as_identities
@@ -40,10 +41,11 @@ from distir.ir import (
     types,
 )
 from distir.ir.collection import paused_collection
+from distir.ir.dataflow import uses
 from distir.ir.deep import Deep
 from distir.ir.places import along, places, show_mesh
 from distir.ir.types import device_of
-from distir.ops import Value, type_of
+from distir.ops import OPS, Value, type_of
 from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
 from distir.ops.tuples import TUPLING
@@ -56,6 +58,7 @@ from distir.placement.along import (
     is_host,
     is_owned,
     is_whole,
+    is_zigzag,
     nested,
     state_along,
 )
@@ -67,16 +70,18 @@ from distir.transform.mesh.lines import in_lines
 from distir.transform.mesh.sizes import axes_of_device, refuse_names, sized
 from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
 from distir.transform.sharding.body import Callee, ShardedBody
+from distir.transform.sharding.decide import made_in_parts
 from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.factors import Decisions, written_along
 from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, made_by, taken_by, with_facts
-from distir.transform.sharding.mesh import Mesh, mesh_of
+from distir.transform.sharding.mesh import Mesh, Order, mesh_of
 from distir.transform.sharding.partition import NONE, Partition
 from distir.transform.sharding.reshard import NotAlong
 from distir.transform.sharding.rewrite import restated, share_of
 from distir.transform.sharding.scatter_gather import gather, scatter
 
 NO_SIZES: Mapping[str, Constant] = {}
+NO_CUT: Mapping[int, Typing] = {}
 
 
 def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES, *, representative: bool = False) -> Module:
@@ -142,9 +147,16 @@ def placement(type: Type, meshes: Meshes) -> State:
     cut = [names.index(place.axis) for place in placed if isinstance(place, SplitAlong) and place.axis in names]
     order = (*cut, *(k for k in range(len(axes)) if k not in cut))
     owned = any(isinstance(state, Owned) for state in states)
-    if not owned and all(cut.index(a) < cut.index(b) for a in cut for b in cut if a < b and states[a] == states[b]):
+    if not owned and all(
+        cut.index(a) < cut.index(b) for a in cut for b in cut if a < b and _cut_alike(states[a], states[b])
+    ):
         return nested(states, sizes) if axes else state_of(None)
     return Nested(tuple(zip(states, sizes, strict=True)), order)
+
+
+def _cut_alike(one: State, other: State) -> bool:
+    """Whether both split one dimension."""
+    return isinstance(one, Split) and isinstance(other, Split) and one.axis == other.axis
 
 
 def placed(v: Value, state: State, meshes: Meshes) -> Value:
@@ -161,13 +173,24 @@ def placed(v: Value, state: State, meshes: Meshes) -> Value:
 
 
 def _listed(state: State, type: Type, entry: Function) -> State:
-    """A placement with blocks that fill a dimension listed, as whole values are cut into them and joined of them."""
+    """A placement with the blocks of each cut listed, as what is cut is cut into them and joined of them."""
     if isinstance(state, tuple):
         assert isinstance(type, TupleType)
         return tuple(_listed(s, item, entry) for s, item in zip(state, type.items, strict=True))
     if isinstance(state, Nested):
-        return replace(state, parts=tuple((_with_blocks(s, type, entry), size) for s, size in state.parts))
+        listed = replace(state, parts=tuple((_with_blocks(s, type, entry), size) for s, size in state.parts))
+        parts = tuple((_of_parts(listed, k), size) for k, (_, size) in enumerate(listed.parts))
+        return replace(listed, parts=parts)
     return _with_blocks(state, type, entry)
+
+
+def _of_parts(state: Nested, factor: int) -> Unsplit | Split | Owned:
+    """The state along an axis of the parts along those that are outside of it: of their blocks."""
+    own, _ = state.parts[factor]
+    if not isinstance(own, Split) or len(own.blocks) < 2:
+        return own
+    outer = (n for k, s, n in state.cuts if k != factor and isinstance(s, Split) and s.axis == own.axis)
+    return replace(own, blocks=own.blocks[: len(own.blocks) // math.prod(outer)])
 
 
 def _with_blocks(state: Unsplit | Split | Owned, type: Type, entry: Function) -> Unsplit | Split | Owned:
@@ -239,11 +262,16 @@ class _Program(Partition):
         return StagedExpansion(self.mesh, single, body.names.taken, lambda name: type_of(body.value(name)), held_by)
 
     def _write(self, body: ShardedBody, expansion: Expansion) -> None:
-        if not isinstance(expansion, StagedExpansion) or not isinstance(body, _Body):
-            super()._write(body, expansion)
-            return
+        assert isinstance(body, _Body)
+        begins: list[int] = []
         for item, mesh in zip(body.items, body.stages, strict=True):
-            expansion.write_on(item, mesh)
+            begins.append(len(expansion.body))
+            if isinstance(expansion, StagedExpansion):
+                expansion.write_on(item, mesh)
+            else:
+                expansion.write(item)
+        begins.append(len(expansion.body))
+        self.starts = [begins[start] for start in body.starts]
 
     def _named(self, name: str, make: Callable[[str], Function]) -> str:
         chosen = super()._named(name, make)
@@ -324,6 +352,12 @@ class _Body(ShardedBody):
         elif written.op == "UnpackTuple" and is_owned(self.state(statement.args[0])):
             names = (self.fresh("unused") if name == DISCARD else name for name in statement.results)
             self.write(replace(statement, results=tuple(names)), ws, self._items(statement))
+        elif cut := self._cut_at_once(index, written, vs, ws):
+            self._on_parts(index, statement, vs, ws, cut)
+            after = self.said.function.body[index + 1]
+            assert isinstance(after, Apply)
+            (part,) = self.said.state(after.results)
+            self.define(written.results[0], ws[0], placement(type_of(part), self.meshes))
         elif written.op in TUPLING or all(is_whole(self.state(arg)) for arg in statement.args):
             self.write(statement, ws, given)
         elif all(map(is_host, ws)):
@@ -357,10 +391,42 @@ class _Body(ShardedBody):
         self.items.append(replace(made, facts=statement.facts, stream=statement.stream))
         self.define(name, w, given)
 
-    def _on_parts(self, index: int, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> None:
-        """Append a statement as each device executes it on its parts."""
+    def _cut_at_once(
+        self, index: int, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]
+    ) -> Mapping[int, Typing]:
+        """By axis: how each device computes its part of a result, of which the next statement takes that, alone.
+
+        Empty where the op does not compute parts of whole operands.
+        """
+        after = self.said.function.body[index + 1]
+        if not isinstance(after, Apply) or after.op != "Shard" or after.args != statement.results:
+            return {}
+        if [*self._uses.get(statement.results[0], ())] != [index + 1]:
+            return {}
+        names, axes = [axis for axis, _ in self.axes], axes_of(after)
+        size = math.prod(size for axis, size in self.axes if axis in axes)
+        part = type_of(self.said.state(after.results)[0])
+        wanted = state_of(along(part.places, axes[0])) if isinstance(part, TensorType) else None
+        if not isinstance(wanted, Split) or wanted.zigzag or len(ws) != 1:
+            return {}
+        found = made_in_parts(OPS[statement.op], statement.attrs, vs, [type_of(ws[0])], wanted, size)
+        return {} if found is None else dict.fromkeys(map(names.index, axes), found)
+
+    @cached_property
+    def _uses(self) -> Mapping[str, Sequence[int]]:
+        return uses(self.said.function)
+
+    def _on_parts(
+        self,
+        index: int,
+        statement: Apply,
+        vs: tuple[Value, ...],
+        ws: tuple[Value, ...],
+        cut: Mapping[int, Typing] = NO_CUT,
+    ) -> None:
+        """Append a statement as each device executes it on its parts. `cut`: its typing where its result is cut."""
         states = tuple(map(self.state, statement.args))
-        decisions = self._decisions(statement, vs, ws, states)
+        decisions = self._decisions(statement, vs, ws, states, cut)
         rows = zip(typed_where_cut(statement, vs, decisions.needed), vs, decisions.needed, strict=True)
         args = tuple(self.placed(arg, need) if is_host(v) and not is_whole(need) else arg for arg, v, need in rows)
         try:
@@ -372,7 +438,12 @@ class _Body(ShardedBody):
             raise ProgramError([Diagnostic(codes.NOT_PARTS, site, message, help=hint)]) from None
 
     def _decisions(
-        self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...]
+        self,
+        statement: Apply,
+        vs: tuple[Value, ...],
+        ws: tuple[Value, ...],
+        states: tuple[State, ...],
+        cut: Mapping[int, Typing],
     ) -> Decisions:
         """The typing of a statement along each axis, and its operands and results, cut along those before.
 
@@ -383,7 +454,7 @@ class _Body(ShardedBody):
         along: dict[Typing, tuple[int, ...]] = {}
         for k in order:
             axis, size = self.axes[k]
-            found = typing(statement, vs, ws, tuple(state_along(s, k) for s in states), axis, size)
+            found = cut.get(k) or typing(statement, vs, ws, tuple(state_along(s, k) for s in states), axis, size)
             along[found] = (*along.get(found, ()), k)
         along = dict(sorted(along.items(), key=lambda item: item[0].parted))  # these are written last
         operands, results = [vs], [ws]
@@ -397,26 +468,20 @@ class _Body(ShardedBody):
         """Append what a collective over axes of the mesh is on its devices: one of all devices along them."""
         (arg,), (name,) = statement.args, statement.results
         assert isinstance(arg, str)
+        if self.state(arg) == given:  # computed so
+            self.write(Apply((name,), "Identity", (arg,), facts=statement.facts), (w,), (given,))
+            return
         names, first = [axis for axis, _ in self.axes], len(self.items)
         along = [names.index(axis) for axis in axes_of(statement)]
-        with self.along(*along):
-            now, then = (self._along(_of_items(s), along[0]) for s in (self.state(arg), given))
+        states = map(_of_items, (self.state(arg), given))
+        now, then = (_of_parts(s, along[0]) if isinstance(s, Nested) else s for s in states)
+        with self.along(*along, order=Order(is_zigzag(now) or is_zigzag(then))):
             self._brought(arg, name, w, now, then)
         for number, item in enumerate(self.items[first:], first):
             self.items[number] = with_facts(item, statement.facts)
             if isinstance(item, Collective):
                 self.items[number] = replace(self.items[number], stream=statement.stream)
         self.define(name, w, given)
-
-    def _along(self, state: State, factor: int) -> State:
-        """The state along an axis of the parts along those that are outside of it: of their blocks."""
-        own = state_along(state, factor)
-        if not isinstance(state, Nested) or not isinstance(own, Split) or len(own.blocks) < 2:
-            return own
-        outer = [
-            size for k, other, size in state.cuts if isinstance(other, Split) and other.axis == own.axis and k != factor
-        ]
-        return replace(own, blocks=own.blocks[: len(own.blocks) // math.prod(outer)])
 
     def _brought(self, arg: str, name: str, w: Value, now: State, then: State) -> None:
         """Append what brings a value from one placement along an axis into another, under a name."""
@@ -430,7 +495,8 @@ class _Body(ShardedBody):
             case Unsplit.GREATEST, Unsplit.WHOLE:
                 made = self._greatest(arg, name, w)
             case Unsplit.PARTIAL, Split(dim):
-                made = self._collective(name, "MPIReduceScatter", arg, w, then, axis=dim)
+                ordered = self.in_order_of_devices(arg, dim)
+                made = self._collective(name, "MPIReduceScatter", ordered, w, then, axis=dim)
             case Split(joined), Split(dim):
                 made = self._collective(name, "MPIAlltoall", arg, w, then, split_axis=dim, concat_axis=joined)
             case Split(), Unsplit.WHOLE:

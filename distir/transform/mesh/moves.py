@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from distir.ir import Attributes, Constant, OwnedAlong, PendingAlong, Places, SplitAlong
 from distir.ir.places import Repeated, along, cuts_of, places, without
-from distir.ops.mesh import stated_blocks
+from distir.ops.mesh import stating
 
 
 class NoWay(Exception):  # noqa: N818 - a verdict on two placements, not a failure of ours
@@ -19,7 +19,7 @@ class NoWay(Exception):  # noqa: N818 - a verdict on two placements, not a failu
 class AxisMove:
     """One collective over axes: its op and attributes, the ending of its result's name, and the new placement.
 
-    `cut`: how a dimension is cut.
+    `cut`: how a dimension is cut. `alone`: a device has several parts of it, so that the collective is over one axis.
     """
 
     op: str
@@ -27,6 +27,7 @@ class AxisMove:
     ending: str
     given: Places
     cut: SplitAlong | None = None
+    alone: bool = False
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -44,10 +45,10 @@ REDUCING = frozenset({"AllReduce", "ReduceScatter", "Reduce"})
 
 
 @lru_cache(maxsize=1 << 10)
-def moves(now: Places, wanted: Places, together: tuple[str, ...] = ()) -> tuple[AxisMove, ...]:
+def moves(now: Places, wanted: Places, together: tuple[tuple[str, ...], ...] = ()) -> tuple[AxisMove, ...]:
     """What brings a value from one placement into another: what makes it smaller first, gathering last.
 
-    A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Over several of the
+    A dimension is cut, and gathered, innermost last and first: only there its rows stay in order. Over several of
     axes that are `together`, which are in the order of the mesh, it is one collective. Raises NoWay.
     """
     found: list[AxisMove] = []
@@ -57,16 +58,17 @@ def moves(now: Places, wanted: Places, together: tuple[str, ...] = ()) -> tuple[
     return tuple(found)
 
 
-def _joined(first: AxisMove, then: AxisMove, together: Sequence[str]) -> AxisMove | None:
+def _joined(first: AxisMove, then: AxisMove, together: Sequence[Sequence[str]]) -> AxisMove | None:
     """One collective for two, one after the other; None if they are not of one kind, over axes that are together."""
     own, other = ({**move.attrs, "axis": "", "to": 0} for move in (first, then))
     axes = (*then.axes, *first.axes) if then.op == "AllGather" else (*first.axes, *then.axes)
-    if first.op != then.op or own != other or not {*axes} <= {*together} or then.op == "AllToAll":
+    group = next((group for group in together if {*axes} <= {*group}), None)
+    if first.op != then.op or own != other or group is None or then.op == "AllToAll":
         return None
-    if any(move.cut is not None and move.cut.blocks for move in (first, then)):
+    if first.alone or then.alone:
         return None
     if then.op in ("AllReduce", "Broadcast"):
-        axes = tuple(axis for axis in together if axis in axes)
+        axes = tuple(axis for axis in group if axis in axes)
     to = {"to": (*_numbers(first), *_numbers(then))} if then.op == "Reduce" else {}
     return replace(then, attrs=Attributes({**then.attrs, "axis": axes, **to}))
 
@@ -92,10 +94,11 @@ def _split(now: Places, wanted: Places) -> AxisMove | None:
     ready = [cut for cut in wanted if isinstance(cut, SplitAlong) and _is_next(now, cut, wanted)]
     for cut in ready:
         if along(now, cut.axis) is None and not any(isinstance(block, Repeated) for block in cut.blocks):
-            return _move("Shard", "part", now, cut, axis=cut.axis, dim=cut.dim, **stated_blocks(cut.blocks))
+            return _move("Shard", "part", now, cut, axis=cut.axis, dim=cut.dim, **stating(cut.blocks, cut.zigzag))
     for cut in ready:
         if along(now, cut.axis) == PendingAlong(cut.axis) and not cut.blocks:
-            return _move("ReduceScatter", "sum", now, cut, axis=cut.axis, dim=cut.dim)
+            zigzag = stating((), cut.zigzag)
+            return _move("ReduceScatter", "sum", now, cut, axis=cut.axis, dim=cut.dim, **zigzag)
     return None
 
 
@@ -124,7 +127,7 @@ def _exchanged(now: Places, wanted: Places) -> AxisMove | None:
         before = along(now, cut.axis)
         if not isinstance(cut, SplitAlong) or not isinstance(before, SplitAlong) or before.dim == cut.dim:
             continue
-        is_one = not before.blocks and not cut.blocks
+        is_one = not before.has_several and not cut.has_several
         if is_one and _innermost(now, before.dim) == before and _is_next(now, cut, wanted):
             return _move("AllToAll", "turned", now, cut, axis=cut.axis, split=cut.dim, join=before.dim)
     return None
@@ -142,12 +145,12 @@ def _gathered(now: Places, wanted: Places) -> AxisMove | None:
         if not _is_start(cuts_of(now, dim), cuts_of(wanted, dim)):
             cut = _innermost(now, dim)
             attrs = Attributes({"axis": cut.axis, "dim": dim})
-            return AxisMove("AllGather", attrs, "whole", without(now, cut.axis))
+            return AxisMove("AllGather", attrs, "whole", without(now, cut.axis), alone=cut.has_several)
     return None
 
 
 def _move(op: str, ending: str, now: Places, cut: SplitAlong, **attrs: Constant) -> AxisMove:
-    return AxisMove(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)), cut)
+    return AxisMove(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)), cut, cut.has_several)
 
 
 def _is_next(now: Places, cut: SplitAlong, wanted: Places) -> bool:

@@ -2,8 +2,9 @@
 
 Devices of a stage do the same. Where the machine has equal devices with equal links for all of them, they do it at the
 same times: by induction over the program, ops that begin at the same time take equally long, and those of a collective
-wait for each other anyway. Where it does not, as where some groups of an axis are within a node and others are not,
-every device is written out.
+wait for each other anyway. So they are where an op takes others less time than the first, as attention that reads fewer
+keys: the first is never waited for. Where some take longer than the first, or groups of an axis are within a node and
+others are not, every device is written out.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from distir.cost.alike import alike
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import placements as codes
 from distir.diagnostics.codes import simulation
-from distir.ir import Apply, Attributes, Module, OwnedAlong, Part, Site, TensorType, Type, ops_in, types
+from distir.ir import Apply, Attributes, Constant, Module, OwnedAlong, Part, Site, TensorType, Type, ops_in, types
 from distir.ir.per_thread import kept_per_thread
 from distir.ir.places import show_mesh
-from distir.ops import OPS, Reject, type_of
+from distir.ir.types import device_of
+from distir.ops import OPS, Reject, Value, type_of
 from distir.ops.group import GroupConstant, represented
 from distir.ops.mesh import Reduce
 from distir.ops.resources import Work
@@ -47,6 +49,8 @@ class OnMachine:
     copies: int = 1
     in_lines: bool = False
     """Whether it has a statement for each of the program's, in the same place."""
+    sooner: str = ""
+    """An op that some of the devices finish sooner than the one which represents them; none if they are alike."""
 
 
 def on_machine(module: Module, machine: Hardware, *, every: bool = False) -> OnMachine:
@@ -88,15 +92,15 @@ def one_for_all(module: Module, machine: Hardware) -> OnMachine | str:
         return f"{owned} is on one device alone"
     try:
         one = expand(module, representative=True)
-        uneven = _uneven(one)
+        later, sooner = _uneven(one, devices, machine)
         unlike = _unlike(one, devices, machine)
     except NoRun as found:
         axes = ", ".join(f"`{module.mesh[factor][0]}`" for factor in found.factors)
         return f"devices along {axes}, in this order, are not equally far apart"
-    if uneven is not None:
-        return f"`{uneven}` does more on some devices than on others"
+    if later:
+        return f"`{later}` takes longer on some devices than on the first"
     if unlike is None:
-        return OnMachine(one, devices.size, in_lines=True)
+        return OnMachine(one, devices.size, True, sooner)
     return f"devices of `{show_mesh(module.mesh)}` are not alike on `{machine.name}`: {unlike}"
 
 
@@ -165,34 +169,47 @@ def _unlike(one: Module, devices: Mesh, machine: Hardware) -> str | None:
     return None
 
 
-def _uneven(one: Module) -> str | None:
-    """An op of which the work depends on a number that is another for each device; None if there is none.
+def _uneven(one: Module, devices: Mesh, machine: Hardware) -> tuple[str, str]:
+    """An op that takes more time, or workspace, on some devices than on the first, and one that takes less there.
 
-    As causal attention of a part of the queries, of which the first have fewer keys before them.
+    Its work depends on a number that is another for each device, as that of causal attention of a part of the queries,
+    of which the first have fewer keys before them. Empty where there is none.
     """
+    later = sooner = ""
     if not any(ops_in(one, GroupConstant.name)):
-        return None
-    analysis = checked(one)
+        return later, sooner
+    analysis, base = checked(one), min(devices.first, 1)
     for instance in first_instances(analysis, entry_of(one)):
         numbers = {s.results[0]: s for s in ops_in(instance.function, GroupConstant.name)}
         for statement in ops_in(instance.function):
             own = {arg: numbers[arg] for arg in statement.args if isinstance(arg, str) and arg in numbers}
-            if own and len({*_work_of_each(statement, own, instance, analysis.domain)}) > 1:
-                return statement.op
-    return None
+            if not own:
+                continue
+            at = next((d for t in map(type_of, instance.state(statement.results)) if (d := device_of(t))), base) - base
+            work_of_each = [*_work_of_each(statement, own, instance, analysis.domain)]
+            each = [(machine.cost(done, (at,), statement.op).seconds, done.temporary) for done in work_of_each]
+            if any(time > each[0][0] or space > each[0][1] for time, space in each):
+                later = later or statement.op
+            elif len({*each}) > 1:
+                sooner = sooner or statement.op
+    return later, sooner
 
 
 def _work_of_each(
     statement: Apply, numbers: Mapping[str, Apply], instance: Instance, domain: Checker
 ) -> Iterator[Work]:
-    """The work of a statement with each of the values of its operands that are numbers of devices."""
+    """The work of a statement on each device of a group, of which its operands have a number each."""
     args, made = instance.state(statement.args), [*map(type_of, instance.state(statement.results))]
+    groups: dict[Constant, dict[str, Sequence[Value]]] = {}
     for name, number in numbers.items():
         values = number.attrs["values"]
         assert isinstance(values, tuple)
-        for value in values:
-            (own,) = domain.answer(replace(number, attrs=Attributes({"values": (value,)})), ())
-            vs = [own if arg == name else v for arg, v in zip(statement.args, args, strict=True)]
+        each = [domain.answer(replace(number, attrs=Attributes({"values": (value,)})), ())[0] for value in values]
+        groups.setdefault(number.attrs.get("stride", 1), {})[name] = each
+    for group in groups.values():
+        for values in zip(*group.values(), strict=True):
+            own = dict(zip(group, values, strict=True))
+            vs = [own.get(arg, v) if isinstance(arg, str) else v for arg, v in zip(statement.args, args, strict=True)]
             with suppress(Reject):  # for an unknown size the simulator has a message
                 yield work(OPS[statement.op], vs, made, statement.attrs)
 

@@ -47,12 +47,12 @@ from distir.ir.rewrite import facts_of, mapped, with_names
 from distir.ops import Reject, Value, type_of
 from distir.ops.tuples import TUPLING
 from distir.placement.along import State, any_split, is_host
-from distir.placement.rule import Typing
 from distir.transform.mesh.collectives import Collectives
+from distir.transform.mesh.in_parts import needed_in_parts
 from distir.transform.mesh.moves import NoWay
 from distir.transform.mesh.spread import SequenceSpread, SpreadSums
 from distir.transform.mesh.sums import PendingSums
-from distir.transform.mesh.typed import Executions
+from distir.transform.mesh.typed import Execution, Executions
 from distir.transform.mesh.values import FIXED, Loose, PlacedValues, claims_of, placed_as
 from distir.transform.mesh.wanted import Gradient, Wanted, gradients_returned, wanted_of_call
 from distir.transform.orphans import without_orphans
@@ -83,6 +83,8 @@ class MeshPartition:
     axes: Axes
     replicas: tuple[str, ...] = ()
     """The axes along which devices have parts of the inputs, outermost first: a collective may be over several."""
+    shards: tuple[str, ...] = ()
+    """Those along which they have parts of the same weights: one may be over several of these, too."""
     spread: SequenceSpread | None = None
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
@@ -185,7 +187,7 @@ class _Body:
         self.gradients = {name: g for name, g in self.gradients_in.items() if isinstance(g, Gradient)}
         self.values = PlacedValues(function, self.instance, self.axes, program.made, phase)
         self.spread = SpreadSums(self.values, self.domain, program.spread)
-        self.collectives = Collectives(self.values, self.spread, program.replicas, self._apply)
+        self.collectives = Collectives(self.values, self.spread, (program.replicas, program.shards), self._apply)
         self.sums = PendingSums(self.collectives, self.gradients, self._apply)
         self.needs_sizes = False
         for param, value, own in zip(function.params, args, loose, strict=True):
@@ -218,6 +220,7 @@ class _Body:
                     message = f"`%{name}` is `{found}`, and is to be split in blocks of a number that is not known"
                     site = Site(self.function.name, index)
                     raise ProgramError([Diagnostic(codes.BAD_SPLIT, site, message)]) from None
+        self.needs_sizes |= self.collectives.lists_blocks
 
     def with_sizes(self, statement: Statement) -> Statement:
         """A statement whose claims state the sizes that are known."""
@@ -270,25 +273,29 @@ class _Body:
                 pairs = (pair for one in how.needed for pair in zip(self.axes, one, strict=True))
                 whole_along = how.whole_along | {axis for (axis, _), s in pairs if _has_blocks(s)}
         statement = replace(statement, args=tuple(args)) if how.moved else statement
-        if any(isinstance(typing, Exchanged) for typing in how.each):
-            self._write_exchanged(statement, ws, how.loose, how.each)
+        needed = needed_in_parts(statement, ws, how.each, self.spread)
+        if needed is not None or any(isinstance(typing, Exchanged) for typing in how.each):
+            self._write_exchanged(statement, ws, how, needed)
         else:
             self.values.write(statement, ws, how.loose)
 
     def _write_exchanged(
-        self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose], each: Sequence[Typing]
+        self, statement: Apply, ws: tuple[Value, ...], how: Execution, needed: list[State] | None
     ) -> None:
-        """Append an op whose operands are placed as it needs them, and bring results back that it gives otherwise."""
+        """Append an op whose operands are placed as it needs them, and bring results to where they are `needed`.
+
+        Without that, results that it gives otherwise are brought back.
+        """
         names, attrs, back = [*statement.results], statement.attrs, list[tuple[str, str, list[State]]]()
-        for typing in each:
+        for typing in how.each:
             attrs = typing.unmarked(attrs) if isinstance(typing, Exchanged) else attrs
         for j, name in enumerate(statement.results):
-            wanted = [t.returned[j] if isinstance(t, Exchanged) else t.given[j] for t in each]
-            if name != DISCARD and wanted != [t.given[j] for t in each]:
+            wanted = needed or [t.returned[j] if isinstance(t, Exchanged) else t.given[j] for t in how.each]
+            if name != DISCARD and wanted != [t.given[j] for t in how.each]:
                 names[j] = self.values.names.fresh(f"{name}_own")
                 back.append((names[j], name, wanted))
         claims = () if back else statement.claims
-        self.values.write(replace(statement, results=tuple(names), attrs=attrs, claims=claims), ws, loose)
+        self.values.write(replace(statement, results=tuple(names), attrs=attrs, claims=claims), ws, how.loose)
         for made, name, wanted in back:
             self.collectives.as_needed(made, wanted, [axis for axis, _ in self.axes], name)
 

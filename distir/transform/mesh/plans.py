@@ -10,9 +10,10 @@
 - `ep`, expert parallelism: the weights of experts are split along the dimension that numbers experts, inputs along the
   batch as over `dp`. A product needs rows where its experts are: an all-to-all brings them there, another one back
   (Lepikhin et al., *GShard*, 2020). `owned` gives each device as many rows as another.
-- `cp`, context parallelism: inputs are split along the sequence. Attention is marked with the way in which queries of
-  one part meet the keys of all: gathered (Llama 3, 2024), around a ring (Liu et al., 2023), or by all-to-alls, which
-  give each device some heads of all places (Jacobs et al., *DeepSpeed-Ulysses*, 2023).
+- `cp`, context parallelism: inputs are split along the sequence, in zig-zag where attention is causal (`Order`).
+  Attention is marked with the way in which queries of one part meet the keys of all: gathered (Llama 3, 2024), around a
+  ring (Liu et al., 2023), or by all-to-alls, which give each device some heads of all places (Jacobs et al.,
+  *DeepSpeed-Ulysses*, 2023).
 - ZeRO (Rajbhandari et al., 2020) over all axes along which a weight would be whole, but `tp`: optimizer state is split,
   and with stage 3 weights, too. So an update takes a part of the gradient, and gives a part of the weight.
 - `shard`, hybrid sharding (Zhao et al., *PyTorch FSDP*, 2023): the innermost of two axes of replicas. State is split
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
 from distir.analysis.placement_states import place_of
@@ -32,23 +33,27 @@ from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
 from distir.transform.mesh.owners import PARTITIONS, owners
 from distir.transform.mesh.wanted import is_update, layout_of
+from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.context import sequence_states, sequences
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
-from distir.transform.sharding.mesh import IN_ORDER
-from distir.transform.sharding.ownership import Holders, by_owner, owned_weights
+from distir.transform.sharding.mesh import IN_ORDER, Order
+from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_weights
 from distir.transform.sharding.tensor import parameter_states
 from distir.transform.steps import tell
 
-DATA, SHARD, EXPERTS, CONTEXT, TENSOR = "dp", "shard", "ep", "cp", "tp"
-AXES = (DATA, SHARD, EXPERTS, CONTEXT, TENSOR)
+DATA, SHARD, EXPERTS, CONTEXT, TENSOR, INSIDE = "dp", "shard", "ep", "cp", "tp", "etp"
+AXES = (DATA, SHARD, EXPERTS, CONTEXT, TENSOR, INSIDE)
 """The axes that a strategy may name, outermost first."""
 
 REPLICAS = (DATA, SHARD, EXPERTS, CONTEXT)
 """Those along which devices have parts of the inputs, and the same weights but for experts."""
 
 
-ORDER = (TENSOR, *REPLICAS)
+SHARDS = (TENSOR, INSIDE)
+"""Those along which devices have parts of the weights: of experts, along the second alone."""
+
+ORDER = (*SHARDS, *REPLICAS)
 """The order in which axes cut one dimension: what replicas store of a weight is a part of what shards have."""
 
 
@@ -63,19 +68,29 @@ class ParameterPlan:
 
 
 def plan(
-    analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int, partition: str = PARTITIONS[0]
+    analysis: Analysis,
+    entry: Function,
+    sizes: Mapping[str, int],
+    zero: int,
+    order: Order = IN_ORDER,
+    expert_axes: Sequence[str] = (),
+    partition: str = PARTITIONS[0],
 ) -> ParameterPlan:
-    """The placement of the entry function's parameters. Raises ProgramError where a size does not divide."""
-    settled = Flow(analysis.domain).entry(entry) if {EXPERTS, TENSOR} & {*sizes} else None
+    """The placement of the entry function's parameters. Raises ProgramError where a size does not divide.
+
+    `order`: that in which devices along `cp` have parts of sequences. `expert_axes`: those along which devices have
+    whole experts.
+    """
+    settled = Flow(analysis.domain).entry(entry) if expert_axes or TENSOR in sizes else None
     every: dict[str, list[State]] = {axis: [WHOLE for _ in entry.params] for axis in sizes}
     _split_batch(every, analysis, entry, sizes)
     if CONTEXT in sizes:
-        every[CONTEXT] = sequence_states(entry, sequences(analysis.module), sizes[CONTEXT], IN_ORDER)
-    if EXPERTS in sizes and settled is not None:
-        owned = owned_weights(entry, settled)
-        every[EXPERTS] = by_owner(entry, every[EXPERTS], owned, Holders(owners=sizes[EXPERTS]))
-    if TENSOR in sizes and settled is not None:
-        every[TENSOR] = parameter_states(entry, sizes[TENSOR], (), settled)
+        found = sequence_states(entry, sequences(analysis.module), sizes[CONTEXT], order)
+        every[CONTEXT] = [replace(s, zigzag=order.zigzag) if isinstance(s, Split) else s for s in found]
+    if settled is not None:
+        experts: Owned = owned_weights(entry, settled) if expert_axes else {}
+        _split_weights(every, entry, settled, sizes, experts if TENSOR in expert_axes else {})
+        every |= {axis: by_owner(entry, every[axis], experts, Holders(owners=sizes[axis])) for axis in expert_axes}
     copies = sources(analysis.module, entry)
     every = {axis: _alike(copies, states) for axis, states in every.items()}
     placed = [{axis: states[k] for axis, states in every.items()} for k in range(len(entry.params))]
@@ -93,7 +108,7 @@ def _types(
 ) -> tuple[Type, ...]:
     """The types of parameters that are placed so, and stored so by replicas."""
     rows = zip(entry.params, placed, stored, strict=True)
-    return tuple(_placed(p.type, {a: own.get(a, WHOLE) for a in ORDER} | parts) for p, own, parts in rows)
+    return tuple(_placed(p.type, {a: own.get(a, WHOLE) for a in ORDER} | {**parts}) for p, own, parts in rows)
 
 
 def _all_stored(
@@ -121,6 +136,21 @@ def _split_batch(every: dict[str, list[State]], analysis: Analysis, entry: Funct
     axes = [axis for axis in (DATA, SHARD, EXPERTS) if axis in sizes]
     if axes:
         every |= dict.fromkeys(axes, batch_states(analysis, entry, math.prod(sizes[axis] for axis in axes)))
+
+
+def _split_weights(
+    every: dict[str, list[State]], entry: Function, settled: Settled, sizes: Mapping[str, int], owned: Owned
+) -> None:
+    """Split weights over shards; `owned`: those of experts of which each shard, or group of shards, has some."""
+    axes = [axis for axis in SHARDS if axis in sizes]
+    if not axes:
+        return
+    states = parameter_states(entry, math.prod(sizes[axis] for axis in axes), (), settled, owned)
+    every |= dict.fromkeys(axes, states)
+    if INSIDE in sizes:
+        inside = parameter_states(entry, sizes[INSIDE], (), settled)
+        rows = zip(entry.params, states, inside, strict=True)
+        every[INSIDE] = [own if p.name in owned else state for p, state, own in rows]
 
 
 def sources(module: Module, entry: Function) -> tuple[str, ...]:
@@ -162,12 +192,13 @@ def _cut(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int]) ->
 
 def _cut_again(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int]) -> dict[str, State]:
     """The dimension that shards split, if their parts divide by the number of replicas."""
-    shard = placed.get(TENSOR, WHOLE)
-    if not isinstance(shard, Split) or shard.blocks or not isinstance(param.type, TensorType):
+    shards = {axis: s for axis in SHARDS if isinstance(s := placed.get(axis, WHOLE), Split)}
+    shard = next(iter(shards.values()), None)
+    if shard is None or shard.blocks or not isinstance(param.type, TensorType):
         return {}
     over, parts = _replicas(placed, sizes)
-    dim = (param.type.shape or ())[shard.axis]
-    divides = isinstance(dim, int) and dim % (parts * sizes[TENSOR]) == 0
+    dim, cut = (param.type.shape or ())[shard.axis], [axis for axis, own in shards.items() if own.axis == shard.axis]
+    divides = isinstance(dim, int) and dim % (parts * math.prod(sizes[axis] for axis in cut)) == 0
     return dict.fromkeys(over, Split(shard.axis)) if divides else {}
 
 

@@ -41,7 +41,7 @@ class SpreadSums:
             now = self.values.places(arg)
 
             def parts(dim: int) -> int:
-                return self.values.devices({spread.axis, *(cut.axis for cut in cuts_of(now, dim))})
+                return self.values.parts((*cuts_of(now, dim), SplitAlong(dim, spread.axis)))
 
             users = [self.values.function.body[i] for i in self.values.uses.get(arg, ())]
             batch = spread.batch.get(self.values.function.name, {})

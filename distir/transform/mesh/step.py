@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,17 +18,19 @@ from distir.transform.entry import entry_of, without_idle_ends
 from distir.transform.mesh.owners import PARTITIONS
 from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.pipelined import with_ends
-from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, REPLICAS, TENSOR, plan
+from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, INSIDE, REPLICAS, TENSOR, plan
 from distir.transform.mesh.spread import SequenceSpread
 from distir.transform.mesh.wanted import gradients
 from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_ON_HOSTS
 from distir.transform.orphans import without_orphans
 from distir.transform.quantise_at_use import quantised_at_use
 from distir.transform.sharding.batch import tokens
-from distir.transform.sharding.context import CONTEXTS, marked_for_context, tell_of_experts
+from distir.transform.sharding.context import CONTEXTS, marked_for_context, order_of, tell_of_experts
+from distir.transform.sharding.mesh import IN_ORDER
 from distir.transform.sharding.ownership import with_owners
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.spread import no_sequence
+from distir.transform.sharding.steps import shards_of_expert
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
@@ -35,8 +38,11 @@ STAGES = ("0", "1", "2", "3")
 NEEDED = {
     "zero": "`zero` partitions over replicas: give `dp`, as in `mesh dp=4 zero=3`",
     "sequence": "`sequence` spreads sums over shards: give `tp`, as in `mesh tp=2 sequence`",
+    "cp_experts": "`cp_experts` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_experts`",
+    "etp": "`etp` is of shards, over so many of which each expert is split: give `tp`, as in `mesh tp=4 etp=1`",
     "skew": "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`",
     "cp_kind": "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`",
+    "zigzag": "`zigzag` is the order of parts of sequences: give `cp`, as in `mesh cp=2 zigzag=false`",
 }
 """What an option says that its axis is missing for."""
 
@@ -59,6 +65,9 @@ def mesh(
     shard: int = 0,
     sequence: bool = False,
     cp_kind: str = CONTEXTS[0],
+    zigzag: bool | None = None,
+    cp_experts: bool = False,
+    etp: int = 0,
     skew: float = 0.0,
 ) -> Module:
     """Data, tensor, sequence, expert and context parallelism and ZeRO at once: `mesh dp=4 tp=2 sequence zero=3`.
@@ -77,9 +86,11 @@ def mesh(
     number of tokens for which a device has room, as a multiple of the mean, as in the step `ep`; by default there is
     room for all. What is erased has rows for each device's experts, as `Dispatch[owners = …]` says.
 
-    `cp`: inputs are split along the sequence, in order. `cp_kind` says how attention meets the keys of all parts, as in
-    the step `cp`: `allgather`, `a2a` or `ring`. With the first and the last, causal attention of later parts is of
-    more keys, and each device is simulated by itself. Tokens are gathered for experts.
+    `cp`: inputs are split along the sequence. `cp_kind` says how attention meets the keys of all parts, as in the step
+    `cp`: `allgather`, `a2a` or `ring`. With `zigzag`, device i of n has the parts i and 2n - 1 - i of 2n, written
+    `4096@zigzag(cp)`, and so as many scores of a causal triangle as the others. By default that is so where attention
+    is causal, but with `a2a`; in order, causal attention of later parts is of more keys, and each device is simulated
+    by itself. Tokens are gathered for experts.
 
     `zero` partitions over the devices of `dp`, `ep` and `cp` that would have the same, along a dimension that divides:
     with 1 optimizer state, so that each device updates a part of a weight, which is gathered; with 2 likewise, and
@@ -102,7 +113,11 @@ def mesh(
     if str(zero) not in STAGES:
         raise StepError(f"`zero` expected a stage from 0 to 3, found {zero}")
     groups, inner = _in_groups(dp, shard)
-    sizes = {axis: size for axis, size in zip(AXES, (groups, inner, ep, cp, tp), strict=True) if size > 1}
+    cut = shards_of_expert(etp, tp)
+    inside = cut if cut < tp else 1
+    owners = _owners(ep > 1, cut < tp, cp_experts and cp > 1)
+    given = (groups, inner, ep, cp, tp // inside, inside)
+    sizes = {axis: size for axis, size in zip(AXES, given, strict=True) if size > 1}
     replicas = tuple(axis for axis in REPLICAS if axis in sizes)
     if not sizes:
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
@@ -113,8 +128,11 @@ def mesh(
     for option, given, axes in (
         ("zero", zero, replicas),
         ("sequence", sequence, [TENSOR]),
-        ("skew", skew, [EXPERTS]),
+        ("cp_experts", cp_experts, [CONTEXT]),
+        ("etp", etp, [TENSOR]),
+        ("skew", skew, owners),
         ("cp_kind", cp_kind != CONTEXTS[0], [CONTEXT]),
+        ("zigzag", zigzag is not None, [CONTEXT]),
     ):
         if given and sizes.keys().isdisjoint(axes):
             raise StepError(NEEDED[option])
@@ -122,12 +140,15 @@ def mesh(
         module = without_idle_ends(module)
         module = with_counted_losses(module) if replicas else module
         module = _with_copies_where_used(module) if zero == 3 else module
+        order = IN_ORDER
         if cp > 1:
-            tell_of_experts(module, cp)
+            if not cp_experts:
+                tell_of_experts(module, cp)
             module = marked_for_context(module, cp_kind)
-        module = with_owners(module, ep, skew) if ep > 1 else module
+            order = order_of(module, cp_kind, zigzag)
+        module = with_owners(module, math.prod(sizes[axis] for axis in owners), skew) if owners else module
         analysis, entry = checked(module), entry_of(module)
-        placed = plan(analysis, entry, sizes, zero, partition)
+        placed = plan(analysis, entry, sizes, zero, order, owners, partition)
         updated = {p.name: t for p, t in zip(entry.params, placed.updated, strict=True)}
         results: dict[str, Places] = {}
         replaced = ParameterUpdates(module).replaced(entry)
@@ -138,11 +159,12 @@ def mesh(
         is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
         wanted = gradients(entry, analysis, updated, per_microbatch=zero > 1 and not is_staged)
         spread = SequenceSpread(TENSOR, tokens(analysis, entry)) if sequence else None
-        partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread)
-        made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
-        if sequence and not partition.spread_sums:
+        shards = tuple(axis for axis in (TENSOR, INSIDE) if axis in sizes)
+        writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, spread)
+        made = writer.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
+        if sequence and not writer.spread_sums:
             raise ProgramError([no_sequence(entry, tp)])
-        return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, partition.returned)
+        return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, writer.returned)
 
 
 def _in_groups(replicas: int, size: int) -> tuple[int, int]:
@@ -158,6 +180,12 @@ def _with_copies_where_used(module: Module) -> Module:
     entry = entry_of(module)
     weights = {p.name for p in entry.params if "param" in p.roles}
     return without_orphans(module, *quantised_at_use(module, entry, weights))
+
+
+def _owners(ep: bool, shards: bool, context: bool) -> tuple[str, ...]:
+    """The axes along which devices have whole experts, each some of them."""
+    held = {EXPERTS: ep, TENSOR: shards, CONTEXT: context}
+    return tuple(axis for axis, own in held.items() if own)
 
 
 def _with_donations(entry: Function, replaced: Mapping[int, int]) -> Function:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from distir.analysis.placement_states import erased
 from distir.analysis.placing import dividing
-from distir.ir import Apply, TensorType, TupleType
+from distir.ir import Apply, SplitAlong, TensorType, TupleType
 from distir.ir.places import cuts_of
 from distir.ops import OPS, Value, item_of, type_of
 from distir.placement.along import PARTIAL, WHOLE, Owned, Split, State, any_split, is_host, of_item
@@ -70,7 +70,7 @@ def _decided(
 ) -> Execution:
     axes, needs_sizes = [axis for axis, _ in spread.values.axes], False
     while True:
-        each = tuple([_typing_along(axis, statement, vs, ws, spread, whole_along) for axis in axes])
+        each = tuple([typing_along(axis, statement, vs, ws, spread, whole_along) for axis in axes])
         needs_sizes |= any(map(_depends_on_sizes, each))
         apart = {typing.letter: axis for axis, typing in zip(axes, each, strict=True) if typing.parted}
         if len(apart) < 2:
@@ -87,17 +87,17 @@ def _decided(
     return Execution(each, needed, order, moved, loose, whole_along, needs_sizes)
 
 
-def _typing_along(
+def typing_along(
     axis: str,
     statement: Apply,
     vs: tuple[Value, ...],
     ws: tuple[Value, ...],
     spread: SpreadSums,
-    whole_along: Collection[str],
+    whole_along: Collection[str] = (),
 ) -> Typing:
     """How a statement is executed along an axis, on operands `vs` that are placed so, giving `ws`."""
     op, values = OPS[statement.op], spread.values
-    size = values.devices({axis})
+    size = values.parts((SplitAlong(0, axis),))
     whole, made = tuple(map(erased, vs)), [type_of(w) for w in ws]
     states = [values.state(arg, axis) for arg in statement.args]
     if any(isinstance(type_of(v), TupleType) for v in vs):
@@ -141,8 +141,8 @@ def _parts(vs: Sequence[Value], needed: Sequence[State], axis: str, values: Plac
     for v, need in zip(vs, needed, strict=True):
         if isinstance(v, TensorType) and isinstance(need, Split):
             others = () if need.blocks else cuts_of(v.places, need.axis)
-            cuts = {axis, *(cut.axis for cut in others if not cut.blocks)}
-            most = max(most, values.devices(cuts))
+            cuts = [cut for cut in others if not cut.blocks and cut.axis != axis]
+            most = max(most, values.parts((SplitAlong(need.axis, axis), *cuts)))
     return most
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -11,6 +10,7 @@ from distir.analysis import Instance
 from distir.analysis.placement_states import erased
 from distir.analysis.placement_states import state as state_along
 from distir.analysis.placing import placed
+from distir.analysis.stated_places import parts_along
 from distir.ir import (
     DISCARD,
     NO_FACTS,
@@ -22,12 +22,14 @@ from distir.ir import (
     Meshes,
     PendingAlong,
     Places,
+    SplitAlong,
     Statement,
     TensorType,
     TupleType,
     Type,
 )
 from distir.ir import Mesh as Axes
+from distir.ir import names as names_of
 from distir.ir.builder import namer
 from distir.ir.dataflow import uses
 from distir.ops import Value, type_of
@@ -99,9 +101,15 @@ class PlacedValues:
         found = state_along(self.value(arg), axis)
         return loosened(found) if axis in self.loose(arg) else found
 
-    def devices(self, axes: Collection[str]) -> int:
-        """The number of devices along axes."""
-        return math.prod(size for axis, size in self.axes if axis in axes and isinstance(size, int))
+    def parts(self, cuts: Sequence[SplitAlong]) -> int:
+        """Into how many parts axes cut a dimension."""
+        found = parts_along(cuts, dict(self.axes))
+        assert isinstance(found, int)
+        return found
+
+    def are_defined(self, args: Iterable[Arg]) -> bool:
+        """Whether all values among arguments are known so far."""
+        return self._values.keys() >= {*names_of(args)} - {DISCARD}
 
     def define(self, name: str, value: Value, loose: Loose) -> None:
         """Say what a name is."""

@@ -245,7 +245,7 @@ class ShardedBody(PartialSums):
             return
         whole, state = self.fresh(f"{name}_whole"), Split(rank + axis)
         self.write(replace(statement, results=(whole,), claims=()), ws, [WHOLE])
-        self.items.append(LocalSlice(name, whole, state.axis))
+        self.items.append(LocalSlice(name, whole, state.axis, self.order))
         self.define(name, w, state)
 
     def _decision(

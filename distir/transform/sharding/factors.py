@@ -12,6 +12,7 @@ from distir.placement.part_types import part_of
 from distir.placement.rule import Typing
 from distir.transform.sharding.decide import Exchanged, NoRule, decide, made_in_parts
 from distir.transform.sharding.items import Each, Item
+from distir.transform.sharding.mesh import Order
 from distir.transform.sharding.rewrite import Rewriting, rewritten
 
 
@@ -113,8 +114,9 @@ def written_along(body: Rewriting, own: Apply, decisions: Decisions) -> None:
             own, behind = itself.statement, [*after, *behind]
             del body.items[at:]
         along = decisions.along[k] if decisions.along else (k,)
-        with body.along(*along), body.holding(own.args, decisions.operands[k]):
-            rewritten(body, own, list(own.args), decisions.operands[k], decisions.results[k], decisions.each[k])
+        typing, operands = decisions.each[k], decisions.operands[k]
+        with body.along(*along, order=Order(typing.zigzag)), body.holding(own.args, operands):
+            rewritten(body, own, list(own.args), operands, decisions.results[k], typing)
     body.items += behind
     if not split:
         body.items.append(Each(own))

@@ -31,7 +31,7 @@ from distir.ir.builder import FunctionBuilder
 from distir.ir.rewrite import on_stream, state_since, stating
 from distir.ops.group import GROUPED, GroupConstant, GroupParts, represented
 from distir.ops.tuples import TUPLING
-from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, Mesh, names_device, on_devices
+from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, IN_ORDER, Mesh, Order, names_device, on_devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class LocalSlice:
     result: str
     arg: Arg
     axis: int
+    order: Order = IN_ORDER
     along: tuple[int, ...] = ()
     facts: Facts = NO_FACTS
 
@@ -275,18 +276,10 @@ class Expansion:
                 )
             case Collective(result, op, arg, attrs):
                 self.body.append(Apply(self.names(result), op, self.names(arg), attrs))
-            case LocalSlice(result, arg, axis) if self.mesh.representative and not self.mesh.order.zigzag:
-                attrs = Attributes({"axis": axis, "num_outputs": self.mesh.size, "stride": self.mesh.run})
-                self.body.append(Apply((result, *(DISCARD,) * (self.mesh.size - 1)), "Split", (arg,), attrs))
-            case LocalSlice(result, arg, axis) if self.mesh.representative:
-                own = tuple([tuple(self.mesh.order.of(rank, self.mesh.size)) for rank in range(self.mesh.size)])
-                attrs = Attributes({"axis": axis, "parts": own, "stride": self.mesh.run})
-                names = tuple([self._builder.fresh(f"{result}_run") for _ in own[0]])
-                self.body.append(Apply(names, GroupParts.name, (arg,), attrs))
-                self.body.append(Apply((result,), "Concat", names, Attributes({"axis": axis})))
-            case LocalSlice(result, arg, axis):
-                for rank, name in enumerate(self.names(result)):
-                    self._slice(name, self.on(arg, rank), axis, self.mesh.order.of(rank, self.mesh.size))
+            case LocalSlice() if self.mesh.representative:
+                self._slice_of_one(item, self.mesh.size, self.mesh.run)
+            case LocalSlice():
+                self._slices(item, self.mesh.size, range(self.mesh.size))
             case Ranked(result, values) if self.mesh.representative:
                 attrs = Attributes({"values": values, "stride": self.mesh.run})
                 self.body.append(Apply((result,), GroupConstant.name, (), attrs))
@@ -319,14 +312,10 @@ class Expansion:
                         continue
                     own = tuple(given[rank] for rank in ranks)
                     self.body.append(Apply(tuple(made[rank] for rank in ranks), op, own, attrs))
-            case LocalSlice(result, arg, axis) if self.mesh.representative:
-                attrs = Attributes({"axis": axis, "num_outputs": size, "stride": stride})
-                self.body.append(Apply((result, *(DISCARD,) * (size - 1)), "Split", (arg,), attrs))
-            case LocalSlice(result, arg, axis):
-                attrs = Attributes({"axis": axis, "num_outputs": size})
-                for rank, name in zip(self.ranks(result), self.own(result), strict=True):
-                    made = tuple(name if n == self.mesh.coordinate(rank, factors) else DISCARD for n in range(size))
-                    self.body.append(Apply(made, "Split", (self.on(arg, rank),), attrs))
+            case LocalSlice() if self.mesh.representative:
+                self._slice_of_one(item, size, stride)
+            case LocalSlice():
+                self._slices(item, size, [self.mesh.coordinate(rank, factors) for rank in range(self.mesh.size)])
             case Ranked(result, values) if self.mesh.representative:
                 attrs = Attributes({"values": values, "stride": stride})
                 self.body.append(Apply((result,), GroupConstant.name, (), attrs))
@@ -335,15 +324,29 @@ class Expansion:
                     attrs = Attributes({"value": values[self.mesh.coordinate(rank, factors)]})
                     self.body.append(Apply((name,), "Constant", (), attrs))
 
-    def _slice(self, result: str, arg: Arg, axis: int, own: Sequence[int]) -> None:
-        """Write a slice of some parts of a value that a device holds whole."""
-        names = {part: result if len(own) == 1 else self._builder.fresh(f"{result}_run") for part in own}
-        attrs = Attributes({"axis": axis, "num_outputs": self.mesh.parts})
-        kept = tuple(names.get(part, DISCARD) for part in range(self.mesh.parts))
-        self.body.append(Apply(kept, "Split", (arg,), attrs))
-        if len(own) > 1:
-            joined = tuple(names[part] for part in own)
-            self.body.append(Apply((result,), "Concat", joined, Attributes({"axis": axis})))
+    def _slice_of_one(self, item: LocalSlice, size: int, stride: int) -> None:
+        """Write the slice of one device that represents a group of some, so far apart."""
+        if not item.order.zigzag:
+            attrs = Attributes({"axis": item.axis, "num_outputs": size, "stride": stride})
+            self.body.append(Apply((item.result, *(DISCARD,) * (size - 1)), "Split", (item.arg,), attrs))
+            return
+        own = tuple([item.order.of(rank, size) for rank in range(size)])
+        attrs = Attributes({"axis": item.axis, "parts": own, "stride": stride})
+        names = tuple([self._builder.fresh(f"{item.result}_run") for _ in own[0]])
+        self.body.append(Apply(names, GroupParts.name, (item.arg,), attrs))
+        self.body.append(Apply((item.result,), "Concat", names, Attributes({"axis": item.axis})))
+
+    def _slices(self, item: LocalSlice, size: int, places: Sequence[int]) -> None:
+        """Write each device's slice of a value that it holds whole. `places`: by device, which of `size` it is."""
+        parts, axis, made = item.order.parts(size), Attributes({"axis": item.axis}), self.names(item.result)
+        for rank in self.ranks(item.result):
+            own, result = item.order.of(places[rank], size), made[rank]
+            names = {part: result if len(own) == 1 else self._builder.fresh(f"{result}_run") for part in own}
+            kept = tuple(names.get(part, DISCARD) for part in range(parts))
+            attrs = Attributes({**axis, "num_outputs": parts})
+            self.body.append(Apply(kept, "Split", (self.on(item.arg, rank),), attrs))
+            if len(own) > 1:
+                self.body.append(Apply((result,), "Concat", tuple(names[part] for part in own), axis))
 
     def _each(self, statement: Apply | Call) -> None:
         named = [name for name in statement.results if name != DISCARD]

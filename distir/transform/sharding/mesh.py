@@ -130,11 +130,6 @@ class Mesh:
             found.setdefault(self.coordinate(rank, others), []).append(rank)
         return [tuple(sorted(ranks, key=lambda rank: self.coordinate(rank, factors))) for ranks in found.values()]
 
-    @property
-    def parts(self) -> int:
-        """The number of parts of a split value."""
-        return self.order.parts(self.size)
-
     def group(self, device: int) -> tuple[int, ...]:
         """All devices that one device becomes."""
         first, run = self.device(device, 0), self.run

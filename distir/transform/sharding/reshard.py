@@ -40,6 +40,7 @@ from distir.placement.along import (
     is_owned,
     is_partial,
     is_whole,
+    is_zigzag,
     nested,
     state_along,
     whole_like,
@@ -77,22 +78,21 @@ class Resharding:
         """By partial sum: the state into which it was first brought."""
         self._exchanged: dict[str, Arg] = {}
         """By value whose split dimension changed: the state into which it was first brought."""
-        self._by_parts: dict[tuple[int, ...], dict[Hashable, str]] = {}
+        self._by_parts: dict[tuple[tuple[int, ...], Order], dict[Hashable, str]] = {}
         self.by_parts: dict[Hashable, str] = {}
         """Values written by rules `parted`, by key."""
 
     @contextmanager
-    def along(self, *factors: int) -> Generator[None]:
-        """Within it, items are of some factors of the mesh axis, outermost first, and so many devices."""
-        size, order, by_parts, first = self.size, self.order, self.by_parts, len(self.items)
-        self.size, self.order = math.prod(self.factors[factor] for factor in factors), IN_ORDER
-        self.by_parts = self._by_parts.setdefault(factors, {})
+    def along(self, *factors: int, order: Order = IN_ORDER) -> Generator[None]:
+        """Within it, items are of some factors of the mesh axis, outermost first, and so many devices in this order."""
+        size, own, by_parts, first = self.size, self.order, self.by_parts, len(self.items)
+        self.size, self.order = math.prod(self.factors[factor] for factor in factors), order
+        self.by_parts = self._by_parts.setdefault((factors, order), {})
         yield
         for index, item in enumerate(self.items[first:], first):
             if isinstance(item, (Collective, LocalSlice, Ranked)):
                 self.items[index] = replace(item, along=factors)
-        self._by_parts[factors] = self.by_parts
-        self.size, self.order, self.by_parts = size, order, by_parts
+        self.size, self.order, self.by_parts = size, own, by_parts
 
     @contextmanager
     def holding(self, args: Sequence[Arg], values: Sequence[Value]) -> Generator[None]:
@@ -201,7 +201,7 @@ class Resharding:
         if isinstance(value, TensorType) and value.offloaded:
             here = self.new(f"{hint}_here", "Fetch", (arg,), replace(value, offloaded=False), now)
             return self.new(f"{hint}_there", "Offload", (self.placed(here, state),), value, state)
-        if isinstance(now, Nested) or isinstance(state, Nested):
+        if any(isinstance(s, Nested) or is_zigzag(s) for s in (now, state)):
             return self._place_along(arg, hint, value, now, state)
         if now is PARTIAL and (found := self._summed(arg, state)) is not None:
             return found
@@ -239,7 +239,7 @@ class Resharding:
             ordered = isinstance(now, Split) and after is WHOLE, isinstance(state, Split) and before is WHOLE
             if self.order.zigzag and any(ordered):
                 raise NotAlong  # the parts along a factor are no contiguous ones of the whole
-            with self.along(factor):
+            with self.along(factor, order=Order(is_zigzag(before) or is_zigzag(after))):
                 match before, after:
                     case Unsplit.PARTIAL, Unsplit.WHOLE:
                         arg = self._collective(f"{hint}_sum", "MPIAllreduce", arg, value, there)
@@ -247,7 +247,7 @@ class Resharding:
                         arg = self._collective(f"{hint}_sum", "MPIReduceScatter", arg, value, there, axis=axis)
                     case Split(), Unsplit.WHOLE:
                         arg = self._gathered(arg, hint, value, before)
-                    case Split(joined, ()), Split(cut, ()):
+                    case Split(joined, ()), Split(cut, ()) if not self.order.zigzag:
                         axes = {"split_axis": cut, "concat_axis": joined}
                         arg = self._collective(f"{hint}_turned", "MPIAlltoall", arg, value, there, **axes)
                     case Unsplit.WHOLE, Split():
@@ -327,7 +327,7 @@ class Resharding:
     def _cut(self, arg: Arg, hint: str, value: Value, state: Split) -> Arg:
         if not state.blocks:
             name = self.fresh(f"{hint}_part")
-            self.items.append(LocalSlice(name, arg, state.axis))
+            self.items.append(LocalSlice(name, arg, state.axis, self.order))
             self.define(name, value, state)
             return name
         if state.is_repeated:
@@ -434,7 +434,7 @@ def _fixed(state: State) -> State:
     """The state without looseness."""
     if isinstance(state, tuple):
         return tuple(map(_fixed, state))
-    return Split(state.axis, state.blocks) if isinstance(state, Split) else state
+    return replace(state, loose=False) if isinstance(state, Split) else state
 
 
 def _same_parts(a: State, b: State) -> bool:

@@ -35,10 +35,10 @@ from distir.ir.rewrite import substituted
 from distir.ops import Value, type_of
 from distir.ops.group import GROUPED
 from distir.ops.layout import Shared
-from distir.placement.along import WHOLE, Nested, Owned, Split, State, is_host, is_whole
+from distir.placement.along import WHOLE, Nested, Owned, Split, State, is_host, is_whole, is_zigzag
 from distir.placement.part_types import part_of
 from distir.transform.sharding.items import at_rank, moved_attributes
-from distir.transform.sharding.mesh import Mesh
+from distir.transform.sharding.mesh import IN_ORDER, Mesh, Order
 from distir.transform.sharding.reshard import block_sizes
 
 
@@ -128,10 +128,10 @@ def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, m
         return _spread_along(f, hint, arg, devices, state, mesh)
     assert isinstance(state, Split)
     if not state.blocks:
-        return _scattered(f, hint, arg, parts, devices, state.axis, mesh)
+        return _scattered(f, hint, arg, parts, devices, state, mesh)
     blocks = _blocks(f, hint, arg, state, 1)
     spread = [
-        _scattered(f, name, name, (f"{name}_part",) * mesh.ranks, devices, state.axis, mesh)
+        _scattered(f, name, name, (f"{name}_part",) * mesh.ranks, devices, state, mesh)
         if not isinstance(block, Shared)
         else (name,)
         if mesh.representative
@@ -143,15 +143,21 @@ def _spread(f: FunctionBuilder, hint: str, arg: Arg, type: Type, state: State, m
 
 
 def _scattered(
-    f: FunctionBuilder, hint: str, arg: Arg, parts: tuple[str, ...], devices: tuple[int, ...], axis: int, mesh: Mesh
+    f: FunctionBuilder, hint: str, arg: Arg, parts: tuple[str, ...], devices: tuple[int, ...], state: Split, mesh: Mesh
 ) -> list[Arg]:
     """Write the parts of a value, one for each device in the program."""
-    whole = _ordered(f, hint, arg, axis, mesh.order.all(mesh.size))
+    axis = state.axis
+    whole = _ordered(f, hint, arg, axis, _order(state, mesh).all(mesh.size))
     if mesh.representative:
         own = (*parts, *(DISCARD,) * (mesh.size - 1))
         found = f.apply("Split", whole, results=own, axis=axis, num_outputs=mesh.size, stride=mesh.run)
         return [found[0]]
     return [*f.apply("MPIScatter", whole, results=parts, devices=devices, axis=axis)]
+
+
+def _order(state: State, mesh: Mesh) -> Order:
+    """Which parts a device has of a value in this state."""
+    return Order(is_zigzag(state)) if mesh.order == IN_ORDER else mesh.order
 
 
 def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state: State, mesh: Mesh) -> Arg:
@@ -179,24 +185,24 @@ def _join(f: FunctionBuilder, hint: str, parts: Sequence[str], type: Type, state
         return _join_along(f, hint, parts, mesh.group(_device(type, mesh)), state, mesh)
     assert isinstance(state, Split)
     if not state.blocks:
-        return _gathered(f, hint, parts, root, state.axis, mesh)
+        return _gathered(f, hint, parts, root, state, mesh)
     columns = [_blocks(f, part, part, state, mesh.size) for part in parts]  # of each device in the program
     joined = [
-        row[0] if isinstance(block, Shared) else _gathered(f, f"{hint}_block", row, root, state.axis, mesh)
+        row[0] if isinstance(block, Shared) else _gathered(f, f"{hint}_block", row, root, state, mesh)
         for *row, block in zip(*columns, state.blocks, strict=True)
     ]
     return f.apply("Concat", *joined, results=(hint,), axis=state.axis)[0]
 
 
-def _gathered(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, axis: int, mesh: Mesh) -> str:
+def _gathered(f: FunctionBuilder, hint: str, parts: Sequence[str], root: int, state: Split, mesh: Mesh) -> str:
     """Write the parts of all devices, in order, on the device `root`."""
-    order = mesh.order.all(mesh.size)
+    order, axis = _order(state, mesh), state.axis
     if mesh.representative:
         group = GROUPED["MPIAllgather"].name
         every = f.apply(group, *parts, results=(hint,), size=mesh.size, stride=mesh.run, axis=axis)[0]
     else:
         every = f.apply("MPIGather", *parts, results=(hint,), root=root, axis=axis)[0]
-    return str(_ordered(f, hint, every, axis, [order.index(part) for part in range(len(order))]))
+    return str(_in_order(f, hint, every, axis, order, mesh.size))
 
 
 def _spread_along(
@@ -237,11 +243,13 @@ def _spread_of(
     for block, of in zip(_blocks(f, hint, arg, own, 1) if own.blocks else (arg,), own.blocks or (None,), strict=True):
         if isinstance(of, Shared):
             rows.append(_spread_of(f, hint, block, WHOLE, size, devices, k, mesh))
-        elif mesh.representative:
+            continue
+        whole = _ordered(f, hint, block, own.axis, Order(own.zigzag).all(size))
+        if mesh.representative:
             cut = {"axis": own.axis, "num_outputs": size, "stride": mesh.run * mesh.inner(k)}
-            rows.append(f.apply("Split", block, results=(*names, *(DISCARD,) * (size - 1)), **cut)[:1])
+            rows.append(f.apply("Split", whole, results=(*names, *(DISCARD,) * (size - 1)), **cut)[:1])
         else:
-            rows.append(f.apply("MPIScatter", block, results=names, devices=tuple(devices), axis=own.axis))
+            rows.append(f.apply("MPIScatter", whole, results=names, devices=tuple(devices), axis=own.axis))
     if len(rows) == 1:
         return rows[0]
     return [f.apply("Concat", *row, results=names[:1], axis=own.axis)[0] for row in zip(*rows, strict=True)]
@@ -280,12 +288,20 @@ def _joined(
     for *row, of in zip(*columns, own.blocks or (None,), strict=True):
         if isinstance(of, Shared):
             blocks.append(row[0])
-        elif mesh.representative:
+            continue
+        if mesh.representative:
             group = {"size": size, "stride": mesh.run * mesh.inner(k), "axis": own.axis}
-            blocks += f.apply(GROUPED["MPIAllgather"].name, *row, results=(f"{hint}_block",), **group)
+            (every,) = f.apply(GROUPED["MPIAllgather"].name, *row, results=(f"{hint}_block",), **group)
         else:
-            blocks += f.apply("MPIGather", *row, results=(f"{hint}_block",), root=root, axis=own.axis)
+            (every,) = f.apply("MPIGather", *row, results=(f"{hint}_block",), root=root, axis=own.axis)
+        blocks.append(_in_order(f, hint, every, own.axis, Order(own.zigzag), size))
     return blocks[0] if len(blocks) == 1 else f.apply("Concat", *blocks, results=(f"{hint}_whole",), axis=own.axis)[0]
+
+
+def _in_order(f: FunctionBuilder, hint: str, every: Arg, axis: int, order: Order, size: int) -> Arg:
+    """Write what is gathered of devices in the order of the whole."""
+    parts = order.all(size)
+    return _ordered(f, hint, every, axis, [parts.index(part) for part in range(len(parts))])
 
 
 def _ordered(f: FunctionBuilder, hint: str, arg: Arg, axis: int, parts: Sequence[int]) -> Arg:
