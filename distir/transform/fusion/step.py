@@ -27,6 +27,7 @@ AFTER = (
     "dtp",
     "pp",
     "zero",
+    "mesh",
     "overlap",
     "inline",
     "fold",
@@ -49,6 +50,7 @@ OPS_AROUND = ("RMSNormalization,LayerNormalization",)
 @step(
     after=AFTER,
     makes=(IN_KERNELS,),
+    on_mesh=True,
     choices={"kernels": KERNELS},
     examples={"apart": OPS_APART, "around": OPS_AROUND},
     tries=always("fuse", "fuse epilogues=true"),

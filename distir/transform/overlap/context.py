@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from distir.ir import Module
-from distir.ops.group import GROUPED
 from distir.transform.overlap.cutting import issued_early_in, on_no_stream
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 
 STREAM = "context"
-
-STEPS = frozenset({"MPIShift", GROUPED["MPIShift"].name})
 
 
 @kind
@@ -18,7 +15,7 @@ def context(module: Module) -> Overlapped:
 
     Attention to the keys of one device runs while those of the next one arrive (arXiv:2310.01889).
     """
-    places = {f.name: on_no_stream(f, STEPS) for f in module}
+    places = {f.name: on_no_stream(f, {"shift"}) for f in module}
     count = sum(map(len, places.values()))
     if not count:
         raise Inapplicable("no keys travel around a ring; apply `cp` with `cp_kind=ring` first")

@@ -11,7 +11,8 @@ from distir.ir.calls import callees_first
 from distir.ir.dataflow import uses
 from distir.ir.rewrite import Rewriter
 from distir.ops import Value, type_of
-from distir.ops.purpose import is_update
+from distir.ops.purpose import is_update, pattern_of, sums_over_devices
+from distir.ops.resources import Pattern
 from distir.ops.tuples import TUPLING
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -26,11 +27,8 @@ from distir.transform.zero.plain import without_buckets
 
 STREAM = "reduce"
 
-REDUCTIONS = frozenset({"MPIAllreduce", "MPIReduceScatter", "MPIReduce", "GroupAllreduce", "GroupReduceScatter"})
-"""The ops that sum over devices."""
-
-SCATTERS = frozenset({"MPIReduceScatter", "MPIReduce", "GroupReduceScatter"})
-"""The ops that leave each device a part of the sum, or one device all of it."""
+SCATTERS: frozenset[Pattern] = frozenset({"reducescatter", "reduce"})
+"""What leaves each device a part of the sum, or one device all of it."""
 
 
 @kind
@@ -103,7 +101,10 @@ def _of_microbatches(function: Function) -> list[int]:
     return [
         index
         for index, s in enumerate(function.body)
-        if isinstance(s, Apply) and s.op in SCATTERS and not s.stream and all(is_added(n) for n in s.results if n)
+        if isinstance(s, Apply)
+        and pattern_of(s) in SCATTERS
+        and not s.stream
+        and all(is_added(n) for n in s.results if n)
     ]
 
 
@@ -192,7 +193,7 @@ class _Meanings:
                 passing |= used
             if not made.isdisjoint(updating):
                 updating |= used
-            is_sum = isinstance(statement, Apply) and statement.op in REDUCTIONS and not statement.stream
+            is_sum = isinstance(statement, Apply) and sums_over_devices(statement) and not statement.stream
             if is_sum and made & updating and made.isdisjoint(passing) and not all(_is_scalar(values[n]) for n in used):
                 found.append(index)
         return found[::-1]
