@@ -41,7 +41,7 @@ SCANS = frozenset({"CumSum", "TopK", "ArgMax", "ArgMin", "ScatterElements"})
 @lru_cache(maxsize=1 << 10)
 def kind_of(op: Op) -> Kind | None:
     """The kind of an op in a fused kernel; None if it cannot be fused."""
-    if op.communication is not None or op.name in SCANS:
+    if op.communication is not None or op.family == "mesh" or op.name in SCANS:
         return None
     if op.name in PRODUCTS:
         return "product"

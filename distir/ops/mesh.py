@@ -152,6 +152,7 @@ COLLECTIVES: Final[Mapping[str, AxisCollective]] = {
     ReduceScatter.name: AxisCollective("sum", "split", given="dim"),
     AllToAll.name: AxisCollective("split", "split", taken="join", given="split"),
     Shard.name: AxisCollective("whole", "split", given="dim"),
+    f"{Shard.name}View": AxisCollective("whole", "split", given="dim"),
     Share.name: AxisCollective("whole", "sum"),
 }
 """By name, the ops of this family."""

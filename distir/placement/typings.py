@@ -50,7 +50,7 @@ def _typings(
         return (Typing(states, (states,)),)
     if op.name == "UnpackTuple":
         return (Typing(states, tuple(item_along(states[0], k) for k in range(len(ws)))),)
-    if any(isinstance(type_of(v), TupleType) for v in vs):
+    if any(isinstance(type_of(v), TupleType) for v in vs) and not op.awaits:
         return _of_items(op, attrs, vs, states, ws, size)
     if is_refused(op, attrs, vs):
         return ()
@@ -68,6 +68,8 @@ def candidates(
     """The typings that need operands as they are, or split along a dimension along which one of them is, or whole."""
     if (as_they_are := kept(op, vs, states, ws)) is not None:
         yield as_they_are
+    if op.awaits:
+        return
     if all(map(is_host, ws)) and not all(map(is_host, vs)):
         yield Typing(states, (WHOLE,) * len(ws))  # a size, whatever the parts of the operand are
         return

@@ -16,7 +16,6 @@ from distir.analysis.moving import axes_of
 from distir.analysis.placement_states import place_of, state_of
 from distir.analysis.placing import typing
 from distir.diagnostics import Diagnostic, ProgramError
-from distir.diagnostics.codes import devices
 from distir.diagnostics.codes import placements as codes
 from distir.ir import (
     HOST,
@@ -28,7 +27,6 @@ from distir.ir import (
     Function,
     Meshes,
     Module,
-    Part,
     Site,
     SplitAlong,
     TensorType,
@@ -46,11 +44,13 @@ from distir.ops import Value, type_of
 from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
 from distir.ops.tuples import TUPLING
+from distir.ops.views import VIEWS
 from distir.placement.along import Nested, Split, State, Unsplit, is_host, is_whole, nested, state_along
 from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
+from distir.transform.fusion import with_kernels
 from distir.transform.mesh.lines import in_lines
 from distir.transform.mesh.sizes import axes_of_device, refuse_names, sized
 from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
@@ -100,10 +100,13 @@ def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES, *, represent
             scatter(plain, entry, given, program.mesh),
             gather(plain, entry, done.function, done.result_values, found, program.mesh),
         )
-        functions = program.functions.values()
+        made = Module([*program.functions.values(), *ends])
+        if program.apart:
+            made = with_kernels(made, program.apart)
+            program.lines |= dict.fromkeys(program.apart, (0,))
         if representative:
-            functions = [made for f in functions for made in in_lines(f, program.lines[f.name])]
-        made = Module([*dict.fromkeys(functions), *ends])
+            functions = [own for f in made for own in in_lines(f, program.lines.get(f.name))]
+            made = Module(dict.fromkeys(functions))
     check_result("expand", module, made)
     return made
 
@@ -180,6 +183,8 @@ class _Program(Partition):
         self.lines: dict[str, Sequence[int]] = {}
         """By function that is written: where each statement on the mesh begins in it, written for one device."""
         self.starts: Sequence[int] = ()
+        self.apart: set[str] = set()
+        """Kernels of which the ops on parts communicate: on each device these are several."""
 
     @property
     def is_staged(self) -> bool:
@@ -193,9 +198,7 @@ class _Program(Partition):
         if known is None:
             known = self._done[key] = yield self._function(*key)
         if known.joint and self.module.functions[name].kernel:
-            message = f"the kernel `@{name}` is not one kernel on each device: its ops on parts communicate"
-            hint = "end the kernel before them"
-            raise ProgramError([Diagnostic(devices.IN_KERNEL, Site(name, None, Part("name")), message, help=hint)])
+            self.apart.add(known.name)
         return known
 
     def _body(
@@ -362,6 +365,8 @@ class _Body(ShardedBody):
             self.items[number] = with_facts(item, statement.facts)
             if isinstance(item, Collective):
                 self.items[number] = replace(self.items[number], stream=statement.stream)
+            if isinstance(item, LocalSlice):
+                self.items[number] = replace(self.items[number], view=statement.op == VIEWS["Shard"])
         self.define(name, w, given)
 
     def _along(self, state: State, factor: int) -> State:

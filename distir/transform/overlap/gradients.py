@@ -6,7 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, ops_in, results
+from distir.ir import (
+    Apply,
+    Call,
+    Function,
+    Meshes,
+    Module,
+    Return,
+    Statement,
+    TensorType,
+    names,
+    operands,
+    ops_in,
+    results,
+)
 from distir.ir.calls import callees_first
 from distir.ir.dataflow import uses
 from distir.ir.rewrite import Rewriter
@@ -62,7 +75,8 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
     ends = [end - 1 for line, end in zip(lines, accumulate(map(len, lines)), strict=True) for _ in line]
     values = checked(module.replacing(entry)).states[entry.name]
     units = bucket_bytes > 0 and bool(gathers_of_weights(module))
-    buckets = buckets_of(entry, values, of.gradient_sums(entry, values), bucket_bytes, first_bucket_bytes, units, ends)
+    sizes = bucket_bytes, first_bucket_bytes
+    buckets = buckets_of(entry, values, of.gradient_sums(entry, values), *sizes, units, ends, module.meshes)
     entry = written(entry, values, buckets, STREAM)
     several = any(len(bucket.sums) > 1 for bucket in buckets)
     inside = len(first) + sum(len(places) for places in made.values())
@@ -71,14 +85,14 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
         done += f" in {_counted(len(buckets), 'bucket')}"
     states = checked(module).states
     changed = {
-        name: _in_units(module.functions[name], states[name], places, bucket_bytes)
+        name: _in_units(module.functions[name], states[name], places, bucket_bytes, module.meshes)
         for name, places in made.items()
         if places
     }
     places = _of_microbatches(entry)
     if places:
         values = checked(module.replacing(entry)).states[entry.name]
-    changed[entry.name] = _in_units(entry, values, places, bucket_bytes)
+    changed[entry.name] = _in_units(entry, values, places, bucket_bytes, module.meshes)
     return Overlapped(module.replacing(*changed.values()), done)
 
 
@@ -112,12 +126,14 @@ def _is_packed(statement: Statement) -> bool:
     return isinstance(statement, Apply) and statement.op == "MakeTuple"
 
 
-def _in_units(function: Function, values: Mapping[str, Value], places: Sequence[int], nbytes: int) -> Function:
+def _in_units(
+    function: Function, values: Mapping[str, Value], places: Sequence[int], nbytes: int, meshes: Meshes
+) -> Function:
     """The function with these sums on the stream, in buckets by call, with their accumulation.
 
     Other sums are joined up to `nbytes`.
     """
-    buckets = buckets_of(function, values, places, nbytes, nbytes, units=nbytes > 0)
+    buckets = buckets_of(function, values, places, nbytes, nbytes, units=nbytes > 0, meshes=meshes)
     return _added_up(written(function, values, buckets, STREAM))
 
 

@@ -56,13 +56,19 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class LocalSlice:
-    """Every device slices its own part, along `axis`, of a value that all hold whole."""
+    """Every device slices its own part, along `axis`, of a value that all hold whole. `view`: it shares its memory."""
 
     result: str
     arg: Arg
     axis: int
     along: tuple[int, ...] = ()
     facts: Facts = NO_FACTS
+    view: bool = False
+
+    @property
+    def op(self) -> str:
+        """The op that gives all parts."""
+        return "SplitView" if self.view else "Split"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +243,7 @@ class Expansion:
                 self.body.append(Apply(self.names(result), op, self.names(arg), attrs))
             case LocalSlice(result, arg, axis) if self.mesh.representative and not self.mesh.order.zigzag:
                 attrs = Attributes({"axis": axis, "num_outputs": self.mesh.size, "stride": self.mesh.run})
-                self.body.append(Apply((result, *(DISCARD,) * (self.mesh.size - 1)), "Split", (arg,), attrs))
+                self.body.append(Apply((result, *(DISCARD,) * (self.mesh.size - 1)), item.op, (arg,), attrs))
             case LocalSlice(result, arg, axis) if self.mesh.representative:
                 own = tuple([tuple(self.mesh.order.of(rank, self.mesh.size)) for rank in range(self.mesh.size)])
                 attrs = Attributes({"axis": axis, "parts": own, "stride": self.mesh.run})
@@ -246,7 +252,7 @@ class Expansion:
                 self.body.append(Apply((result,), "Concat", names, Attributes({"axis": axis})))
             case LocalSlice(result, arg, axis):
                 for rank, name in enumerate(self.names(result)):
-                    self._slice(name, self.on(arg, rank), axis, self.mesh.order.of(rank, self.mesh.size))
+                    self._slice(item.op, name, self.on(arg, rank), axis, self.mesh.order.of(rank, self.mesh.size))
             case Ranked(result, values) if self.mesh.representative:
                 attrs = Attributes({"values": values, "stride": self.mesh.run})
                 self.body.append(Apply((result,), GroupConstant.name, (), attrs))
@@ -278,12 +284,12 @@ class Expansion:
                     self.body.append(Apply(tuple(made[rank] for rank in ranks), op, own, attrs))
             case LocalSlice(result, arg, axis) if self.mesh.representative:
                 attrs = Attributes({"axis": axis, "num_outputs": size, "stride": stride})
-                self.body.append(Apply((result, *(DISCARD,) * (size - 1)), "Split", (arg,), attrs))
+                self.body.append(Apply((result, *(DISCARD,) * (size - 1)), item.op, (arg,), attrs))
             case LocalSlice(result, arg, axis):
                 attrs = Attributes({"axis": axis, "num_outputs": size})
                 for rank, name in enumerate(self.names(result)):
                     made = tuple(name if n == self.mesh.coordinate(rank, factors) else DISCARD for n in range(size))
-                    self.body.append(Apply(made, "Split", (self.on(arg, rank),), attrs))
+                    self.body.append(Apply(made, item.op, (self.on(arg, rank),), attrs))
             case Ranked(result, values) if self.mesh.representative:
                 attrs = Attributes({"values": values, "stride": stride})
                 self.body.append(Apply((result,), GroupConstant.name, (), attrs))
@@ -292,12 +298,12 @@ class Expansion:
                     attrs = Attributes({"value": values[self.mesh.coordinate(rank, factors)]})
                     self.body.append(Apply((name,), "Constant", (), attrs))
 
-    def _slice(self, result: str, arg: Arg, axis: int, own: Sequence[int]) -> None:
+    def _slice(self, op: str, result: str, arg: Arg, axis: int, own: Sequence[int]) -> None:
         """Write a slice of some parts of a value that a device holds whole."""
         names = {part: result if len(own) == 1 else self._builder.fresh(f"{result}_run") for part in own}
         attrs = Attributes({"axis": axis, "num_outputs": self.mesh.parts})
         kept = tuple(names.get(part, DISCARD) for part in range(self.mesh.parts))
-        self.body.append(Apply(kept, "Split", (arg,), attrs))
+        self.body.append(Apply(kept, op, (arg,), attrs))
         if len(own) > 1:
             joined = tuple(names[part] for part in own)
             self.body.append(Apply((result,), "Concat", joined, Attributes({"axis": axis})))
