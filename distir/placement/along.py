@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Union, cast
 
@@ -133,3 +133,22 @@ def is_host(value: Value) -> bool:
     if value is None or isinstance(value, (Dense, External, Literal)):
         return True
     return types.device_of(value) == HOST
+
+
+def of_item(found: State, k: int) -> State:
+    """The placement of an item of a tuple."""
+    return found[k] if isinstance(found, tuple) else found
+
+
+def loosened(found: State) -> State:
+    """The placement with each split loose."""
+    if isinstance(found, tuple):
+        return tuple(map(loosened, found))
+    return replace(found, loose=True) if isinstance(found, Split) else found
+
+
+def any_split(found: State, holds: Callable[[Split], bool]) -> bool:
+    """Whether something holds for a split, or for that of an item of a tuple."""
+    if isinstance(found, tuple):
+        return any(any_split(item, holds) for item in found)
+    return isinstance(found, Split) and holds(found)

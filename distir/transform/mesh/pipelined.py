@@ -12,8 +12,8 @@ from dataclasses import replace
 from distir.ir import Function, Module
 from distir.ops import Value
 from distir.transform.entry import ROLES, entry_of
-from distir.transform.mesh.partition import placed_as
 from distir.transform.mesh.plans import sources
+from distir.transform.mesh.values import placed_as
 
 
 def with_ends(made: Module, given: Module, returned: Sequence[Value]) -> Module:

@@ -14,9 +14,10 @@ from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of, without_idle_ends
-from distir.transform.mesh.partition import MeshPartition, SequenceSpread
+from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.pipelined import with_ends
 from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, REPLICAS, TENSOR, plan
+from distir.transform.mesh.spread import SequenceSpread
 from distir.transform.mesh.wanted import gradients
 from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_ON_HOSTS
 from distir.transform.sharding.batch import tokens

@@ -52,7 +52,12 @@ export async function webview(browser, { kept, theme = "vscode-light", ...option
     return route.fulfill({ body, contentType: "text/html" });
   });
   await page.goto("http://view.test/");
-  const send = (message) => page.evaluate((data) => window.postMessage(data, "*"), message);
+  const send = (message) =>
+    page.evaluate((data) => {
+      const heard = new Promise((done) => window.addEventListener("message", done, { once: true })); // behind the view
+      window.postMessage(data, "*");
+      return heard.then(() => null);
+    }, message);
   const told = (type) =>
     page.evaluate((wanted) => window.told.filter((message) => message.type === wanted), type);
   /** What the view remembers, once it has been still for a while. */

@@ -1,0 +1,71 @@
+"""Sums over shards that are spread along their tokens instead of being given whole to all: sequence parallelism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from distir.analysis import Checker
+from distir.ir import Apply, Arg, PendingAlong, SplitAlong
+from distir.ir.places import cuts_of
+from distir.placement.along import PARTIAL, WHOLE, Split, State
+from distir.placement.rule import Typing
+from distir.transform.mesh.values import Loose, PlacedValues
+from distir.transform.sharding.batch import Places as Batch
+from distir.transform.sharding.spread import tokens_of
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceSpread:
+    """An axis over which sums are spread along their tokens, instead of being given whole to all of its devices."""
+
+    axis: str
+    batch: Mapping[str, Batch]
+    """By function: the dimensions of its values that are the batch, and so no tokens."""
+
+
+class SpreadSums:
+    """The sums of one function that are spread. `spread`: over which axis, if any are."""
+
+    def __init__(self, values: PlacedValues, domain: Checker, spread: SequenceSpread | None) -> None:
+        self.values, self.domain, self.spread = values, domain, spread
+        self._spread: dict[str, SplitAlong | None] = {}
+        """By pending sum: how it is spread along its tokens."""
+
+    def tokens(self, arg: Arg) -> SplitAlong | None:
+        """How a pending sum is spread along its tokens, if it is."""
+        spread = self.spread
+        if spread is None or not isinstance(arg, str) or PendingAlong(spread.axis) not in self.values.pending(arg):
+            return None
+        if arg not in self._spread:
+            now = self.values.places(arg)
+
+            def parts(dim: int) -> int:
+                return self.values.devices({spread.axis, *(cut.axis for cut in cuts_of(now, dim))})
+
+            users = [self.values.function.body[i] for i in self.values.uses.get(arg, ())]
+            batch = spread.batch.get(self.values.function.name, {})
+            dim = tokens_of(arg, self.values.value(arg), batch, users, self.values.instance, self.domain, parts)
+            self._spread[arg] = None if dim is None else SplitAlong(dim, spread.axis)
+        return self._spread[arg]
+
+    def stored(self, arg: Arg) -> Loose:
+        """The axes along which a value is split only to be stored so, and gathered for its use: not its tokens."""
+        spread = self.spread
+        return self.values.loose(arg) if spread is None else self.values.loose(arg) - {spread.axis}
+
+    def typing(
+        self, statement: Apply, axis: str, states: Sequence[State], decided: Callable[[Sequence[State]], Typing]
+    ) -> Typing:
+        """How a statement is executed along one axis: on sums that are spread along tokens, if it can use parts."""
+        typing = decided(states)
+        spread = [*states]
+        for i, (arg, now, need) in enumerate(zip(statement.args, states, typing.needed, strict=True)):
+            tokens = self.tokens(arg) if now is PARTIAL and need is WHOLE else None
+            if tokens is not None and tokens.axis == axis:
+                spread[i] = Split(tokens.dim, (), loose=True)
+        if spread == [*states]:
+            return typing
+        found = decided(spread)
+        rows = zip(found.needed, spread, states, strict=True)
+        return found if all(need == s for need, s, before in rows if s != before) else typing

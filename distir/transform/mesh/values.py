@@ -1,0 +1,139 @@
+"""The values of a function that is written on a mesh: where their parts are, and the statements that make them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from distir.analysis import Instance
+from distir.analysis.placement_states import erased
+from distir.analysis.placement_states import state as state_along
+from distir.analysis.placing import placed
+from distir.ir import (
+    DISCARD,
+    NO_FACTS,
+    Apply,
+    Arg,
+    Call,
+    Function,
+    Literal,
+    Meshes,
+    PendingAlong,
+    Places,
+    Statement,
+    TensorType,
+    TupleType,
+    Type,
+)
+from distir.ir import Mesh as Axes
+from distir.ir.builder import namer
+from distir.ir.dataflow import uses
+from distir.ops import Value, type_of
+from distir.placement.along import State, loosened
+
+Loose = frozenset[str]
+"""The axes along which a value is split only to be stored so: an op that could be split otherwise gathers it."""
+
+FIXED: Loose = frozenset()
+
+
+class PlacedValues:
+    """The names of a function in progress. `instance`: what is known of its values in the sequential program."""
+
+    def __init__(self, function: Function, instance: Instance, axes: Axes) -> None:
+        self.function, self.instance, self.axes, self.names = function, instance, axes, namer(function)
+        self.written: list[Statement] = []
+        self.around = NO_FACTS
+        """The facts of collectives for the present statement."""
+        self.settled_as: dict[str, str] = {}
+        """By pending sum: what it was first brought to."""
+        self._values: dict[str, Value] = {}
+        self._loose: dict[str, Loose] = {}
+
+    def value(self, arg: Arg) -> Value:
+        """A value of the whole program, with where its parts are."""
+        if isinstance(arg, str):
+            return self._values[arg] if arg else None
+        return arg if isinstance(arg, Literal) else tuple(map(self.value, arg))
+
+    def loose(self, arg: Arg) -> Loose:
+        """The axes along which a value is split only to be stored so."""
+        return self._loose.get(arg, FIXED) if isinstance(arg, str) else FIXED
+
+    def settled(self, arg: Arg) -> Arg:
+        """An argument, with pending sums ended if a statement needed that."""
+        while isinstance(arg, str) and arg in self.settled_as:
+            arg = self.settled_as[arg]
+        return arg
+
+    def places(self, arg: Arg) -> Places:
+        """The placement of a tensor; nothing of another value."""
+        found = type_of(self.value(arg))
+        return found.places if isinstance(found, TensorType) else ()
+
+    def pending(self, arg: Arg) -> Places:
+        """The sums that are pending in a value."""
+        return tuple(p for p in self.places(arg) if p == PendingAlong(p.axis))
+
+    def state(self, arg: Arg, axis: str) -> State:
+        """The placement along one axis."""
+        found = state_along(self.value(arg), axis)
+        return loosened(found) if axis in self.loose(arg) else found
+
+    def devices(self, axes: Collection[str]) -> int:
+        """The number of devices along axes."""
+        return math.prod(size for axis, size in self.axes if axis in axes and isinstance(size, int))
+
+    def define(self, name: str, value: Value, loose: Loose) -> None:
+        """Say what a name is."""
+        if name != DISCARD:
+            self._values[name] = value
+            if loose:
+                self._loose[name] = loose
+
+    @cached_property
+    def uses(self) -> Mapping[str, Sequence[int]]:
+        """By name: the statements that use it."""
+        return uses(self.function)
+
+    def write(self, statement: Apply, ws: tuple[Value, ...], loose: Sequence[Loose]) -> None:
+        """Append an op whose operands are placed as it needs them."""
+        vs = tuple(map(self.value, statement.args))
+        made = placed(Meshes(self.axes), statement, vs, lambda _: ws)
+        self.written.append(replace(statement, claims=claims_of(statement, made)))
+        for name, w, own in zip(statement.results, made, loose, strict=True):
+            self.define(name, w, own)
+
+    def by_items(self, arg: Arg, placed: Callable[[str, int], Arg]) -> str:
+        """A tuple whose items are placed otherwise, each by itself."""
+        assert isinstance(arg, str)
+        found = type_of(self.value(arg))
+        assert isinstance(found, TupleType)
+        items = tuple(self.names.fresh(f"{arg}_{k}") for k in range(len(found.items)))
+        unpacked = Apply(items, "UnpackTuple", (arg,), facts=self.around)
+        self.write(unpacked, found.items, [self.loose(arg)] * len(items))
+        args = tuple(placed(item, k) for k, item in enumerate(items))
+        made = self.names.fresh(f"{arg}_placed")
+        self.write(Apply((made,), "MakeTuple", args, facts=self.around), (erased(found),), [FIXED])
+        return made
+
+
+def claims_of(statement: Apply | Call, ws: Sequence[Value]) -> tuple[Type | None, ...]:
+    """What a statement states of its results, with where their parts are."""
+    pairs = zip(statement.claims, ws, strict=False)
+    return tuple(None if claim is None else placed_as(claim, w) for claim, w in pairs)
+
+
+def placed_as(claim: Type, v: Value, sized: bool = False) -> Type:
+    """What is stated of a value, with where its parts are; if `sized`, with the sizes that are known."""
+    found = type_of(v)
+    if isinstance(claim, TensorType) and isinstance(found, TensorType):
+        known = claim.shape if claim.shape is not None or not found.places else found.shape
+        if sized and known is not None and found.shape is not None:
+            known = tuple(b if isinstance(b, int) else a for a, b in zip(known, found.shape, strict=True))
+        return replace(claim, shape=known, places=found.places)
+    if isinstance(claim, TupleType) and isinstance(found, TupleType):
+        return TupleType(tuple(placed_as(c, t, sized) for c, t in zip(claim.items, found.items, strict=True)))
+    return claim
