@@ -21,7 +21,9 @@ Kind = Literal["pointwise", "move", "view", "rows", "reduction", "product"]
 FAMILIES = frozenset(
     {"elementwise", "activation", "gradient", "norm", "optimizer", "select", "loss", "reduce", "dropout", "scaling"}
 )
-MOVES = frozenset({"Transpose", "Expand", "Slice", "Split", "GroupPart", "GroupParts", "Concat", "Pad", "Tile"})
+MOVES = frozenset(
+    {"Transpose", "Expand", "Slice", "Split", "GroupPart", "GroupParts", "Shard", "Concat", "Pad", "Tile"}
+)
 SHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", *VIEWS.values()})
 PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "RaggedMatMulGrad", "ScaledMatMul", "ScaledRaggedMatMulGrad"})
 LOSSES = frozenset({"MSELoss", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"})
@@ -41,7 +43,7 @@ SCANS = frozenset({"CumSum", "TopK", "ArgMax", "ArgMin", "ScatterElements"})
 @lru_cache(maxsize=1 << 10)
 def kind_of(op: Op) -> Kind | None:
     """The kind of an op in a fused kernel; None if it cannot be fused."""
-    if op.communication is not None or op.family == "mesh" or op.name in SCANS:
+    if op.communication is not None or op.name in SCANS:
         return None
     if op.name in PRODUCTS:
         return "product"
