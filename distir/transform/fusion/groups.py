@@ -99,7 +99,8 @@ class Grouping:
             if index in self.owner or not isinstance(statement, Apply) or len(self._devices(statement)) != 1:
                 continue
             vs, ws = self.state(statement.args), self.state(statement.results)
-            if is_written_out(self.domain.meshes, statement, vs, ws):
+            # a stream is that of what they communicate
+            if not statement.stream and is_written_out(self.domain.meshes, statement, vs, ws):
                 (device,) = self._devices(statement)
                 self.owner[index] = KernelGroup([index], index, device, statement.stream, None, None, closed=True)
 

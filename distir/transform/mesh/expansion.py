@@ -322,13 +322,17 @@ class _Body(ShardedBody):
         decisions = self._decisions(statement, vs, ws, states)
         rows = zip(typed_where_cut(statement, vs, decisions.needed), vs, decisions.needed, strict=True)
         args = tuple(self.placed(arg, need) if is_host(v) and not is_whole(need) else arg for arg, v, need in rows)
+        first, parted = len(self.items), any(own.parted for own in decisions.each)
+        stream = "" if parted else statement.stream
         try:
-            written_along(self, replace(statement, args=args, claims=()), decisions)
+            written_along(self, replace(statement, args=args, claims=(), stream=stream), decisions)
         except NotAlong:
             message = f"`{statement.op}` cannot be written out on parts along several axes of the mesh at once"
             hint = "gather its operands along one of the axes first"
             site = Site(self.function.name, index)
             raise ProgramError([Diagnostic(codes.NOT_PARTS, site, message, help=hint)]) from None
+        if parted and statement.stream:
+            self.items[first:] = (_communicating_on(statement.stream, item) for item in self.items[first:])
 
     def _decisions(
         self, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], states: tuple[State, ...]
@@ -398,6 +402,11 @@ class _Body(ShardedBody):
                 made = share_of(self, arg)
         self.items[-1] = _named(self.items[-1], str(made), name)
         self.names.give_back(str(made))
+
+
+def _communicating_on(stream: str, item: Item) -> Item:
+    """The item, on the stream if devices communicate."""
+    return replace(item, stream=stream) if isinstance(item, Collective) else item
 
 
 def _named(item: Item, made: str, name: str) -> Item:
