@@ -83,15 +83,9 @@ def simulate(
     module = program(module)
     if not module.mesh:
         return simulate(module, hardware, function, bind)
-    from distir.cost import load
-    from distir.transform.mesh import names_of_sizes, sized
-    from distir.transform.mesh.on_machine import on_machine
+    from distir.transform.mesh.on_machine import simulated
 
-    own, given = names_of_sizes(module), bind or {}
-    machine, module = load(hardware), sized(module, given)
-    found = on_machine(module, machine)
-    left = {name: value for name, value in given.items() if name not in own}
-    return simulate(found.module, machine, function, left).standing_for(found.copies, found.sooner)
+    return simulated(module, hardware, function, bind or {})
 
 
 def spread(simulation: Simulation, lateness: Sequence[str], *, draws: int = 10_000, seed: int = 0) -> Spread:

@@ -5,9 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from distir.analysis.placement_states import erased_type
-from distir.ir import NO_ATTRIBUTES, Apply, Attributes, Call, Function, Module, Param, Statement, Type
+from distir.ir import (
+    NO_ATTRIBUTES,
+    Apply,
+    Attributes,
+    Call,
+    Function,
+    Module,
+    Param,
+    Statement,
+    Type,
+    names,
+    operands,
+)
 from distir.ir.rewrite import mapped, with_names, with_operands
 from distir.ir.roles import is_donated, is_held
+from distir.ops import OPS
 from distir.ops.mesh import COLLECTIVES
 
 
@@ -61,22 +74,42 @@ def _identity(statement: Statement) -> Statement:
 
 
 def _without_collectives(function: Function) -> Function:
-    """The function with the operand of each collective in place of its result; results keep their names."""
+    """The function with the operand of each collective in place of its result; results keep their names.
+
+    Without streams, too, what waits on them, and the tuples whose items are one message.
+    """
     origin: dict[str, str] = {}
-    """By result of a collective: the value that it is."""
+    """By result of a collective, or of what waits: the value that it is."""
+    packed: dict[str, Apply] = {}
     kept: list[Statement] = []
     for statement in function.body:
-        if isinstance(statement, Apply) and statement.op in COLLECTIVES and isinstance(statement.args[0], str):
-            operand = statement.args[0]
+        if isinstance(statement, Apply) and _gives_its_operand(statement):
+            operand = str(statement.args[0])
             origin[statement.results[0]] = origin.get(operand, operand)
-        else:
-            kept.append(with_operands(statement, origin))
+            continue
+        own = with_operands(statement, origin)
+        if isinstance(own, Apply) and own.op == "UnpackTuple" and statement != own and own.args[0] in packed:
+            items = packed[str(own.args[0])].args
+            if all(isinstance(item, str) for item in items):
+                origin |= {result: str(item) for result, item in zip(own.results, items, strict=True)}
+                continue
+        if isinstance(own, Apply) and own.op == "MakeTuple":
+            packed[own.results[0]] = own
+        kept.append(replace(own, stream="") if isinstance(own, (Apply, Call)) and own.stream else own)
     if not origin:
-        return function
+        return replace(function, body=tuple(kept))
+    used = {name for statement in kept for name in names(operands(statement))}
+    messages = {id(packed[name]) for name in {*origin.values()} if name in packed and name not in used}
     given = {param.name for param in function.params}
     named = {
         origin[arg]: arg
         for arg in function.returned
         if isinstance(arg, str) and arg in origin and origin[arg] not in given
     }
-    return replace(function, body=tuple(with_names(statement, named) for statement in kept))
+    return replace(function, body=tuple(with_names(s, named) for s in kept if id(s) not in messages))
+
+
+def _gives_its_operand(statement: Apply) -> bool:
+    """Whether a statement is the value of its operand, elsewhere or later."""
+    is_later = statement.op in OPS and OPS[statement.op].awaits
+    return (statement.op in COLLECTIVES or is_later) and isinstance(statement.args[0], str)

@@ -8,9 +8,8 @@ from distir.analysis.domains import Instance
 from distir.diagnostics import Diagnostic
 from distir.diagnostics.codes import devices as codes
 from distir.ir import Apply, Call, Part, Site
-from distir.ops import OPS, Op
+from distir.ops import OPS
 from distir.ops.devices import devices_of
-from distir.ops.mesh import COLLECTIVES
 
 OUTSIDE = "end the kernel before it, and continue in another one"
 
@@ -24,7 +23,7 @@ def in_kernel(instance: Instance) -> Iterator[Diagnostic]:
             alone = False
             message = f"a kernel calls no function, found `@{statement.function}`"
             yield Diagnostic(codes.IN_KERNEL, site, message, help="write its body here")
-        elif isinstance(statement, Apply) and (op := OPS.get(statement.op)) is not None and _communicates(op):
+        elif isinstance(statement, Apply) and (op := OPS.get(statement.op)) is not None and op.communication:
             alone = False
             message = f"a kernel runs on one device, `{op.name}` communicates"
             yield Diagnostic(codes.IN_KERNEL, site, message, help=OUTSIDE)
@@ -36,7 +35,3 @@ def in_kernel(instance: Instance) -> Iterator[Diagnostic]:
         listed = ", ".join(map(str, devices))
         message = f"a kernel runs on one device, the values in `@{function.name}` are on {listed}"
         yield Diagnostic(codes.IN_KERNEL, Site(function.name, None, Part("name")), message, help="split it by devices")
-
-
-def _communicates(op: Op) -> bool:
-    return op.communication is not None or op.name in COLLECTIVES

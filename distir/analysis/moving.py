@@ -52,7 +52,9 @@ def axes_of(collective: Apply) -> tuple[str, ...]:
 
 def _moved(meshes: Meshes, statement: Apply, axes: tuple[str, ...], v: Value, w: Value) -> Value:
     if isinstance(w, TupleType):
-        cuts = [place for t in tensors(type_of(v)) for place in t.places if isinstance(place, SplitAlong)]
+        cuts = [
+            cut for t in tensors(type_of(v)) for axis in axes if isinstance(cut := along(t.places, axis), SplitAlong)
+        ]
         if statement.attrs.get("op") == "max" or any(cut.has_several for cut in cuts):
             message = f"`{statement.op}` of pending maxima, or of parts in blocks or zig-zag, takes no tuple"
             raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="unpack it")

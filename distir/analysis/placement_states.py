@@ -39,6 +39,8 @@ def erased_type(type: Type) -> Type:
 
 def held(type: Type, meshes: Meshes) -> Type:
     """The type of what each device of a mesh holds of a value. Raises DimensionError if a dimension does not divide."""
+    if not meshes:
+        return type
     if isinstance(type, TupleType):
         return TupleType(tuple(held(item, meshes) for item in type.items))
     part = erased_type(type)

@@ -69,11 +69,7 @@ def placed(meshes: Meshes, statement: Apply, vs: tuple[Value, ...], infer: Infer
         return tuple(map(unplaced, ws))
     if meshes.stages:
         refuse_between(statement, [*map(type_of, vs)], [*map(type_of, ws)], meshes)
-    sizes = dict(mesh_of(meshes, vs))
-    found = {
-        axis: _typing(statement, whole, ws, tuple(state(v, axis) for v in vs), dividing(vs, axis, sizes))
-        for axis in sizes
-    }
+    found = _along_each(meshes, statement, vs, ws)
     wrong = {axis: one for axis, one in found.items() if isinstance(one, Nearest)}
     if wrong:
         split = [t for axis in wrong for v in vs for t in tensors(type_of(v)) if _is_split(t, axis)]
@@ -83,7 +79,26 @@ def placed(meshes: Meshes, statement: Apply, vs: tuple[Value, ...], infer: Infer
     _refuse_parted_twice(statement, found)
     order = _order(statement, vs)
     each = zip(ws, *(one.given for one in found.values() if isinstance(one, Typing)), strict=True)
-    return tuple(_placed(statement, w, dict(zip(sizes, states, strict=True)), meshes, order) for w, *states in each)
+    return tuple(_placed(statement, w, dict(zip(found, states, strict=True)), meshes, order) for w, *states in each)
+
+
+def is_written_out(meshes: Meshes, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> bool:
+    """Whether devices run other ops in place of a statement, as a loss of logits that are split along the classes."""
+    if not any(isinstance(t := type_of(v), TensorType) and t.places for v in vs) or statement.op in COLLECTIVES:
+        return False
+    found = _along_each(meshes, statement, vs, tuple(map(erased, ws)))
+    return any(isinstance(one, Typing) and one.parted for one in found.values())
+
+
+def _along_each(
+    meshes: Meshes, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]
+) -> dict[str, Typing | Nearest]:
+    """By axis: how a statement computes parts of its results, or what is wrong. `ws`: its whole results."""
+    sizes, whole = dict(mesh_of(meshes, vs)), tuple(map(erased, vs))
+    return {
+        axis: _typing(statement, whole, ws, tuple(state(v, axis) for v in vs), dividing(vs, axis, sizes))
+        for axis in sizes
+    }
 
 
 def mesh_of(meshes: Meshes, vs: Sequence[Value]) -> Mesh:

@@ -155,15 +155,16 @@ def _applied(
 
 
 def _proved(program: Program, applied: Sequence[tuple[str, Module]], bind: Sequence[str]) -> None:
-    """Proves the result of each step against that of the last one before that changed meaning. Raises Wrong."""
+    """Proves the result of each step against that of the last one before that changed meaning. Raises Wrong.
+
+    A program on a mesh is proved by its types and its erasure, as `distir prove` does.
+    """
     from distir.analysis.program import read
     from distir.cli.prove import proof, tell
     from distir.transform import STEPS
-    from distir.transform.mesh import expand
 
     found, original, behind = None, program.module, ""
-    for step, made in applied:
-        module = expand(made)
+    for step, module in applied:
         if STEPS[step].changes_results:
             original, behind = module, step
             continue

@@ -46,7 +46,7 @@ Shown = Literal["changes", "all", "off"]
 SHOWN: Final[tuple[Shown, ...]] = get_args(Shown)
 """Which placements hints show: what a statement changes, that of every value, or none."""
 
-FREE: Final = frozenset({"Shard", "Share"})
+FREE: Final = frozenset({"Shard", "ShardView", "Share"})
 """Collectives that take a part of what is there: nothing is communicated."""
 
 DEEPEST = 20

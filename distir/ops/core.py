@@ -71,6 +71,8 @@ class Op:
     """Result -> the operand whose buffer is donated to it, if this is the operand's last use."""
     temporary: Amount = 0
     """Workspace on each device while the op runs, in bytes."""
+    manner: tuple[str, ...] = ()
+    """Attributes that say how devices compute the results, and not what these are."""
     leafwise: bool = False
     """The op can be applied to tuples, leaf by leaf."""
     linear: tuple[str, ...] | Literal["jointly"] = ()

@@ -21,7 +21,9 @@ Kind = Literal["pointwise", "move", "view", "rows", "reduction", "product"]
 FAMILIES = frozenset(
     {"elementwise", "activation", "gradient", "norm", "optimizer", "select", "loss", "reduce", "dropout", "scaling"}
 )
-MOVES = frozenset({"Transpose", "Expand", "Slice", "Split", "GroupPart", "GroupParts", "Concat", "Pad", "Tile"})
+MOVES = frozenset(
+    {"Transpose", "Expand", "Slice", "Split", "GroupPart", "GroupParts", "Shard", "Concat", "Pad", "Tile"}
+)
 SHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", *VIEWS.values()})
 PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "RaggedMatMulGrad", "ScaledMatMul", "ScaledRaggedMatMulGrad"})
 LOSSES = frozenset({"MSELoss", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"})

@@ -27,7 +27,8 @@ BEFORE_PLACEMENT = "it changes where a value is: differentiate the sequential pr
 
 @op(
     "Tensor[t:number, s, d] -> Tensor[t, s, d]",
-    view=True,
+    communication="allreduce",
+    inplace="each",
     leafwise=True,
     foldable=False,
     linear="jointly",
@@ -45,7 +46,7 @@ def AllReduce(x: Array, *, axis: str | tuple[str, ...], op: str = "sum") -> Arra
 
 @op(
     "Tensor[t, (*a, n@dim, *b), d] -> Tensor[t, (*a, n, *b), d]",
-    view=True,
+    communication="allgather",
     leafwise=True,
     foldable=False,
     linear="jointly",
@@ -63,7 +64,7 @@ def AllGather(x: Array, *, axis: str | tuple[str, ...], dim: int = 0) -> Array:
 
 @op(
     "Tensor[t:number, (*a, n@dim, *b), d] -> Tensor[t, (*a, n, *b), d]",
-    view=True,
+    communication="reducescatter",
     leafwise=True,
     foldable=False,
     linear="jointly",
@@ -81,7 +82,7 @@ def ReduceScatter(x: Array, *, axis: str | tuple[str, ...], dim: int = 0, zigzag
 
 @op(
     "Tensor[t, s, d] -> Tensor[t, s, d]",
-    view=True,
+    communication="alltoall",
     foldable=False,
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
@@ -194,6 +195,7 @@ COLLECTIVES: Final[Mapping[str, AxisCollective]] = {
     ReduceScatter.name: AxisCollective("sum", "split", given="dim"),
     AllToAll.name: AxisCollective("split", "split", taken="join", given="split"),
     Shard.name: AxisCollective("whole", "split", given="dim"),
+    f"{Shard.name}View": AxisCollective("whole", "split", given="dim"),
     Share.name: AxisCollective("whole", "sum"),
     Reduce.name: AxisCollective("sum", "owned"),
     Broadcast.name: AxisCollective("owned", "whole"),

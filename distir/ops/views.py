@@ -13,6 +13,7 @@ from typing import Any
 
 from distir.ops.core import OPS, Op
 from distir.ops.group import GroupPart, GroupParts
+from distir.ops.mesh import Shard
 from distir.ops.select import Slice, Split
 from distir.ops.shape import Expand, Transpose
 
@@ -88,6 +89,14 @@ def GroupPartsView() -> None:
     """
 
 
-COPIES = ("Transpose", "Expand", "Split", "Slice", "GroupPart", "GroupParts")
+@view_of(Shard, family="mesh")
+def ShardView() -> None:
+    """`Shard` as a view of its operand.
+
+    %y = ShardView[axis = "tp", dim = 0](%x: Tensor[Float32, (4, 3), 1])
+    """
+
+
+COPIES = ("Transpose", "Expand", "Split", "Slice", "GroupPart", "GroupParts", "Shard")
 VIEWS = {copy: f"{copy}View" for copy in COPIES}
 """By the op that copies: the view."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from distir.ir import Attributes, TupleType, Type
@@ -10,7 +11,7 @@ from distir.ops import Op, Value, bind, item_of, type_of
 from distir.ops.group import represented
 from distir.ops.infer import match_operands
 from distir.ops.splitting import layout
-from distir.placement.along import WHOLE, Owned, Split, State, is_host
+from distir.placement.along import PARTIAL, WHOLE, Owned, Split, State, is_host
 from distir.placement.rule import Typing, at, by_letter, kept
 
 
@@ -49,7 +50,7 @@ def _typings(
         return (Typing(states, (states,)),)
     if op.name == "UnpackTuple":
         return (Typing(states, tuple(item_along(states[0], k) for k in range(len(ws)))),)
-    if any(isinstance(type_of(v), TupleType) for v in vs):
+    if any(isinstance(type_of(v), TupleType) for v in vs) and not op.awaits:
         return _of_items(op, attrs, vs, states, ws, size)
     if is_refused(op, attrs, vs):
         return ()
@@ -79,6 +80,8 @@ def candidates(
     """The typings that need operands as they are, or split along a dimension along which one of them is, or whole."""
     if (as_they_are := kept(op, vs, states, ws)) is not None:
         yield as_they_are
+    if op.awaits:
+        return
     if all(map(is_host, ws)) and not all(map(is_host, vs)):
         yield Typing(states, (WHOLE,) * len(ws))  # a size, whatever the parts of the operand are
         return
@@ -91,6 +94,16 @@ def candidates(
             made = by_letter(op, letter, one, bound, vs, states, ws, size)
             if made is not None:
                 yield made
+                yield from _with_pending_addends(op, states, made)
+
+
+def _with_pending_addends(op: Op, states: Sequence[State], typing: Typing) -> Iterator[Typing]:
+    """The typing of which results are pending sums, with addends that are such sums themselves: none takes a share."""
+    pending = {i for i, s in enumerate(states) if s is PARTIAL and op.operand_name(i) in op.addends}
+    if pending and typing.layout is not None and all(s is PARTIAL for s in typing.given):
+        needed = tuple(PARTIAL if i in pending else s for i, s in enumerate(typing.needed))
+        divided = {letter: own for letter, own in typing.layout.divided.items() if letter != typing.letter}
+        yield replace(typing, needed=needed, layout=replace(typing.layout, divided=divided))
 
 
 def fits(typing: Typing, vs: Sequence[Value], states: Sequence[State]) -> bool:

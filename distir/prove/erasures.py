@@ -14,7 +14,23 @@ from distir.analysis.checking import analysed
 from distir.analysis.erasure import as_identities
 from distir.analysis.placement_states import erased_type
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Arg, Call, Function, Literal, Module, Param, TensorType, TupleType, Type, types
+from distir.ir import (
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Function,
+    Literal,
+    Module,
+    Param,
+    Statement,
+    TensorType,
+    TupleType,
+    Type,
+    types,
+)
+from distir.ir.rewrite import mapped
+from distir.ops import OPS
 from distir.ops.mesh import COLLECTIVES
 from distir.prove.comparing import Failure, Proof, ProveError
 from distir.prove.history import MadeBy
@@ -78,11 +94,17 @@ def _sums(function: Function) -> bool:
 
 def _erased(module: Module) -> Module:
     """The program without its mesh, with each statement in its place. Raises ProgramError."""
-    if not module.mesh:
-        return module
-    if (found := analysed(module)).errors:
+    if module.mesh and (found := analysed(module)).errors:
         raise ProgramError(found.errors)
-    return as_identities(module)
+    return Module(mapped(function, _in_any_manner) for function in as_identities(module))
+
+
+def _in_any_manner(statement: Statement) -> Statement:
+    """The statement without what says how devices compute it."""
+    manner = OPS[statement.op].manner if isinstance(statement, Apply) else ()
+    if not isinstance(statement, Apply) or not manner:
+        return statement
+    return replace(statement, attrs=Attributes({n: v for n, v in statement.attrs.items() if n not in manner}))
 
 
 def _entry(module: Module) -> Function:

@@ -8,7 +8,7 @@ from distir.transform.dead_code import with_results
 from distir.transform.steps import always, step
 
 
-@step(tries=always("cse"))
+@step(on_mesh=True, tries=always("cse"))
 def cse(module: Module) -> Module:
     """Common subexpression elimination: replace an op or call by an earlier one with the same operands.
 

@@ -17,7 +17,7 @@ from distir.transform.steps import always, step
 T = TypeVar("T")
 
 
-@step(after=("inline", "fold"), tries=always("dce"))
+@step(after=("inline", "fold"), on_mesh=True, tries=always("dce"))
 def dce(module: Module) -> Module:
     """Dead code elimination: remove statements, results and parameters that no result of the entry needs."""
     while True:

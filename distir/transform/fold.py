@@ -17,7 +17,7 @@ WRITTEN = 64
 """Host values with more elements are not folded."""
 
 
-@step(after=("grad", "pp", "accumulate", "tp", "dp", "dtp", "zero"))
+@step(after=("grad", "pp", "accumulate", "tp", "dp", "dtp", "zero", "mesh"), on_mesh=True)
 def fold(module: Module) -> Module:
     """Constant folding: replace known shapes, scales and other host values by constants.
 

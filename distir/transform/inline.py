@@ -33,7 +33,7 @@ from distir.transform.entry import entry_names
 from distir.transform.steps import StepError, step, tell
 
 
-@step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "dp", "dtp", "zero"))
+@step(after=("grad", "checkpoint", "pp", "accumulate", "tp", "dp", "dtp", "zero", "mesh"), on_mesh=True)
 def inline(module: Module, functions: tuple[str, ...] | None = None) -> Module:
     """Inline calls: of all functions, or of `inline=layer,dense`.
 

@@ -18,7 +18,7 @@ PERIODS = 32
 """How many periods are tried: the most frequent distances between equal statements."""
 
 
-@step(after=("inline", "fold", "dce", "reschedule"))
+@step(after=("inline", "fold", "dce", "reschedule"), on_mesh=True)
 def outline(module: Module, smallest: int = 4) -> Module:
     """Outline consecutive repetitions of `smallest` or more statements as calls of a function."""
     taken = namer(module)

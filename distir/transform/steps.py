@@ -133,6 +133,8 @@ class Step:
     tries: Tries = field(default=always(), repr=False)
     changes_results: bool = False
     """Whether it makes another program on purpose: later steps are compared with its result."""
+    on_mesh: bool = False
+    """Whether it takes programs on a mesh, too, and gives them on it."""
 
     @property
     def options(self) -> Mapping[str, Option]:
@@ -206,8 +208,12 @@ class Application:
         return made
 
     def _refuse_late(self, module: Module) -> None:
-        """Raises ProgramError, DIR605, where the program has a property that the step comes before, or a mesh."""
-        if any(function.mesh for function in module):  # which steps come before imports them all
+        """Raises ProgramError, DIR605, where the program has a property that the step comes before.
+
+        DIR691 where it has a mesh, and the step takes none.
+        """
+        has_mesh = any(function.mesh for function in module)  # which steps come before imports them all
+        if has_mesh and (not self.step.on_mesh or ON_MESH in self.step.given(self.step.before, self.value)):
             later = [name for name in makers(ON_MESH) if self.step.comes_before(STEPS[name])]
             refuse_mesh(module, f"the order is `{self}`, then {listed(later, 'or')}" if later else "")
         for found in self.step.given(self.step.before, self.value):
@@ -280,6 +286,7 @@ def step(
     parts: Mapping[str, StepPart] | None = None,
     tries: Tries = ...,
     changes_results: bool = False,
+    on_mesh: bool = False,
 ) -> Callable[[Transform], Transform]: ...
 
 
@@ -295,13 +302,15 @@ def step(
     parts: Mapping[str, StepPart] | None = None,
     tries: Tries = always(),  # noqa: B008 - a function
     changes_results: bool = False,
+    on_mesh: bool = False,
 ) -> Transform | Callable[[Transform], Transform]:
     """Register a transform under its own name. Raises TypeError for a parameter that no word could give a value.
 
     `after`: the steps behind which this one is of use; `before`: the properties of programs that it cannot be applied
     to, perhaps by its value; `makes`: those that its result has; `choices`: by parameter, the words that it is limited
     to; `examples`: words where there is no end of them; `parts`: what it consists of, perhaps a registry, whose options
-    it takes too; `tries`: what advice tries with it; `changes_results`: whether its result is another program.
+    it takes too; `tries`: what advice tries with it; `changes_results`: whether its result is another program;
+    `on_mesh`: whether it takes programs on a mesh, too.
     """
     limited, shown = choices or {}, examples or {}
 
@@ -315,7 +324,7 @@ def step(
         name = transform.__name__
         value, places = values[0] if values else None, (_by_value(before), _by_value(makes))
         consists = dict[str, StepPart]() if parts is None else parts
-        found = Step(name, transform, value, options, tuple(after), *places, consists, tries, changes_results)
+        found = Step(name, transform, value, options, tuple(after), *places, consists, tries, changes_results, on_mesh)
         STEPS.register(name, found, transform.__module__)
         return transform
 

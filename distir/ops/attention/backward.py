@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     contraction=backward_scores,
     temporary=backward_workspace,
     linear=("dy",),
+    manner=("context",),
     draws=draws_at(GRADIENT_START),
     non_differentiable=FIRST_ORDER_ONLY,
 )

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     contraction=forward_scores,
     bytes=forward_bytes,
     saved=2,
+    manner=("context",),
     draws=draws_at(START),
 )
 def Attention(

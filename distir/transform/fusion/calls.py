@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis, Instance
+from distir.analysis.placement_states import held
 from distir.ir import (
     DISCARD,
     NO_FACTS,
@@ -329,7 +330,7 @@ class _Ends(_Variants):
         return found
 
     def _size(self, name: str, value: str) -> Dim:
-        found = type_of(self.instances[name].state[value])
+        found = held(type_of(self.instances[name].state[value]), self.domain.meshes)
         return found.elements if isinstance(found, TensorType) else None
 
     def _reads(self, name: str, index: int, value: str, size: Dim) -> bool:

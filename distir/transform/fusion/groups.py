@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from distir.analysis import Checker, State
+from distir.analysis.placement_states import held
+from distir.analysis.placing import is_written_out
 from distir.ir import DISCARD, Apply, Call, Dim, Function, Statement, TensorType, names, operands, results, types
 from distir.ir.dataflow import definitions, uses
 from distir.ops import type_of
@@ -89,6 +91,18 @@ class Grouping:
         while self._vertically() or self._horizontally():
             pass
         self._trim()
+        self._write_out()
+
+    def _write_out(self) -> None:
+        """Let each op of which devices of a mesh run several instead, on its parts, be a kernel: these are fused."""
+        for index, statement in enumerate(self.body if self.domain.meshes and self.around is None else ()):
+            if index in self.owner or not isinstance(statement, Apply) or len(self._devices(statement)) != 1:
+                continue
+            vs, ws = self.state(statement.args), self.state(statement.results)
+            # a stream is that of what they communicate
+            if not statement.stream and is_written_out(self.domain.meshes, statement, vs, ws):
+                (device,) = self._devices(statement)
+                self.owner[index] = KernelGroup([index], index, device, statement.stream, None, None, closed=True)
 
     def _next_to(self, ops: frozenset[str]) -> frozenset[int]:
         """The statements of these ops, and casts before or after them, through views."""
@@ -173,7 +187,7 @@ class Grouping:
         return order[bisect_left(order, first) : bisect_left(order, last)]
 
     def _elements(self, name: str) -> Dim:
-        found = type_of(self.state[name])
+        found = held(type_of(self.state[name]), self.domain.meshes)
         return found.elements if isinstance(found, TensorType) else None
 
     def _vertically(self) -> bool:
@@ -314,8 +328,8 @@ def placed_part(statement: Statement, domain: Checker, state: State) -> tuple[Ke
     if not isinstance(statement, Apply):
         return None
     values = state(statement.args)
-    ws = [type_of(w) for w in domain.answer(statement, values)]
-    vs = [None if v is None else type_of(v) for v in values]
+    ws = [held(type_of(w), domain.meshes) for w in domain.answer(statement, values)]
+    vs = [None if v is None else held(type_of(v), domain.meshes) for v in values]
     part = part_of(statement, vs, ws)
     devices = frozenset[int]().union(*(types.devices(t) for t in (*ws, *(v for v in vs if v is not None))))
     return None if part is None or len(devices) != 1 else (part, next(iter(devices)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from distir.analysis import Analysis, Instance
@@ -27,6 +28,7 @@ AFTER = (
     "dtp",
     "pp",
     "zero",
+    "mesh",
     "overlap",
     "inline",
     "fold",
@@ -49,6 +51,7 @@ OPS_AROUND = ("RMSNormalization,LayerNormalization",)
 @step(
     after=AFTER,
     makes=(IN_KERNELS,),
+    on_mesh=True,
     choices={"kernels": KERNELS},
     examples={"apart": OPS_APART, "around": OPS_AROUND},
     tries=always("fuse", "fuse epilogues=true"),
@@ -95,16 +98,26 @@ def fuse(
     entry = module.functions[entry.name]
     states = {i.function.name: i.state for i in first_instances(checked(module), entry)}
     module = with_views(accumulated(module, states), entry, states)
-    analysis = checked(module)
-    made = Kernels(namer(module))
+    chosen = {f.name for f in module if kernels != "blocks" or not any(isinstance(s, Call) for s in f.body)}
+    return with_kernels(module, chosen, epilogues, frozenset(apart), frozenset(around) or None)
+
+
+def with_kernels(
+    module: Module,
+    functions: Collection[str],
+    epilogues: bool = False,
+    apart: frozenset[str] = frozenset(),
+    around: frozenset[str] | None = None,
+) -> Module:
+    """The module with kernels in certain functions, as far as its entry function runs them."""
+    analysis, made = checked(module), Kernels(namer(module))
     written: list[Function] = []
-    found = {instance.function.name: instance for instance in first_instances(analysis, entry)}
+    found = {instance.function.name: instance for instance in first_instances(analysis, entry_of(module))}
     for function in module:
         instance = found.get(function.name)
         known = len(made.known)
-        calls = kernels == "blocks" and any(isinstance(s, Call) for s in function.body)
-        if instance is not None and not function.kernel and not calls:
-            function = _fused(analysis, instance, made, epilogues, frozenset(apart), frozenset(around) or None)
+        if instance is not None and not function.kernel and function.name in functions:
+            function = _fused(analysis, instance, made, epilogues, apart, around)
         written += [*list(made.known.values())[known:], function]
     return Module(written)
 

@@ -106,7 +106,8 @@ class _Readers:
             results = [(function.name, name) for name in statement.results if name]
             source = statement.args[0]
             is_laid_out = results[0] in self.laid_out and (function.name, source) in read
-            if is_laid_out or all(result in read for result in results):
+            is_one_part = not statement.attrs.get("blocks")  # of several blocks a part is joined
+            if is_one_part and (is_laid_out or all(result in read for result in results)):
                 return replace(statement, op=VIEWS[statement.op])
         return statement
 

@@ -17,7 +17,6 @@ from distir.analysis.moving import axes_of
 from distir.analysis.placement_states import place_of, state_of
 from distir.analysis.placing import typing
 from distir.diagnostics import Diagnostic, ProgramError
-from distir.diagnostics.codes import devices
 from distir.diagnostics.codes import placements as codes
 from distir.ir import (
     DISCARD,
@@ -30,7 +29,6 @@ from distir.ir import (
     Function,
     Meshes,
     Module,
-    Part,
     Site,
     SplitAlong,
     TensorType,
@@ -49,6 +47,7 @@ from distir.ops import OPS, Value, type_of
 from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
 from distir.ops.tuples import TUPLING
+from distir.ops.views import VIEWS
 from distir.placement.along import (
     Nested,
     Owned,
@@ -66,6 +65,7 @@ from distir.placement.part_types import part_of, whole_block
 from distir.placement.rule import Typing
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
+from distir.transform.fusion import with_kernels
 from distir.transform.mesh.lines import in_lines
 from distir.transform.mesh.sizes import axes_of_device, refuse_names, sized
 from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
@@ -117,10 +117,13 @@ def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES, *, represent
             scatter(plain, entry, given, program.mesh),
             gather(plain, entry, done.function, done.result_values, found, program.mesh),
         )
-        functions = program.functions.values()
+        made = Module([*program.functions.values(), *ends])
+        if program.apart:
+            made = with_kernels(made, program.apart)
+            program.lines |= dict.fromkeys(program.apart, (0,))
         if representative:
-            functions = [made for f in functions for made in in_lines(f, program.lines[f.name])]
-        made = Module([*dict.fromkeys(functions), *ends])
+            functions = [own for f in made for own in in_lines(f, program.lines.get(f.name))]
+            made = Module(dict.fromkeys(functions))
     check_result("expand", module, made)
     return made
 
@@ -216,6 +219,8 @@ class _Program(Partition):
         self.lines: dict[str, Sequence[int]] = {}
         """By function that is written: where each statement on the mesh begins in it, written for one device."""
         self.starts: Sequence[int] = ()
+        self.apart: set[str] = set()
+        """Kernels of which the ops on parts communicate: on each device these are several."""
 
     @property
     def is_staged(self) -> bool:
@@ -229,9 +234,7 @@ class _Program(Partition):
         if known is None:
             known = self._done[key] = yield self._function(*key)
         if known.joint and self.module.functions[name].kernel:
-            message = f"the kernel `@{name}` is not one kernel on each device: its ops on parts communicate"
-            hint = "end the kernel before them"
-            raise ProgramError([Diagnostic(devices.IN_KERNEL, Site(name, None, Part("name")), message, help=hint)])
+            self.apart.add(known.name)
         return known
 
     def _body(
@@ -429,13 +432,17 @@ class _Body(ShardedBody):
         decisions = self._decisions(statement, vs, ws, states, cut)
         rows = zip(typed_where_cut(statement, vs, decisions.needed), vs, decisions.needed, strict=True)
         args = tuple(self.placed(arg, need) if is_host(v) and not is_whole(need) else arg for arg, v, need in rows)
+        first, parted = len(self.items), any(own.parted for own in decisions.each)
+        stream = "" if parted else statement.stream
         try:
-            written_along(self, replace(statement, args=args, claims=()), decisions)
+            written_along(self, replace(statement, args=args, claims=(), stream=stream), decisions)
         except NotAlong:
             message = f"`{statement.op}` cannot be written out on parts along several axes of the mesh at once"
             hint = "gather its operands along one of the axes first"
             site = Site(self.function.name, index)
             raise ProgramError([Diagnostic(codes.NOT_PARTS, site, message, help=hint)]) from None
+        if parted and statement.stream:
+            self.items[first:] = (_communicating_on(statement.stream, item) for item in self.items[first:])
 
     def _decisions(
         self,
@@ -481,6 +488,8 @@ class _Body(ShardedBody):
             self.items[number] = with_facts(item, statement.facts)
             if isinstance(item, Collective):
                 self.items[number] = replace(self.items[number], stream=statement.stream)
+            if isinstance(item, LocalSlice):
+                self.items[number] = replace(self.items[number], view=statement.op == VIEWS["Shard"])
         self.define(name, w, given)
 
     def _brought(self, arg: str, name: str, w: Value, now: State, then: State) -> None:
@@ -513,6 +522,11 @@ def _device_of(w: Value) -> int:
     """The device of the program on which a value is."""
     device = next((leaf.device for leaf in types.leaves(type_of(w)) if leaf.device not in (None, HOST)), None)
     return 1 if device is None else device
+
+
+def _communicating_on(stream: str, item: Item) -> Item:
+    """The item, on the stream if devices communicate."""
+    return replace(item, stream=stream) if isinstance(item, Collective) else item
 
 
 def _named(item: Item, made: str, name: str) -> Item:

@@ -16,8 +16,14 @@ from distir.ir.rewrite import facts_of
 from distir.ir.types import UNKNOWN
 
 
-def in_lines(function: Function, starts: Sequence[int]) -> Iterator[Function]:
-    """The function with one statement from each start to the next, and the functions that these call."""
+def in_lines(function: Function, starts: Sequence[int] | None) -> Iterator[Function]:
+    """The function with one statement from each start to the next, and the functions that these call.
+
+    As it is without starts: it was written for a kernel, which is a line of its callers.
+    """
+    if starts is None:
+        yield function
+        return
     last = len(function.body) - 1
     used: set[str] = set(names_of(operands(function.body[last])))
     body: list[Statement] = [function.body[last]]

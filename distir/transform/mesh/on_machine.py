@@ -13,9 +13,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from os import PathLike
 
 from distir.analysis import Checker, Instance
-from distir.cost import Hardware, larger
+from distir.cost import Hardware, larger, load
 from distir.cost.alike import alike
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import placements as codes
@@ -29,11 +30,12 @@ from distir.ops.group import GroupConstant, represented
 from distir.ops.mesh import Reduce
 from distir.ops.resources import Work
 from distir.ops.workload import work
+from distir.simulate import Simulation, simulate
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.instances import first_instances
-from distir.transform.mesh.expansion import expand
-from distir.transform.mesh.sizes import axes_of_device, refuse_names
+from distir.transform.mesh.expansion import NO_SIZES, expand
+from distir.transform.mesh.sizes import axes_of_device, names_of_sizes, refuse_names, sized
 from distir.transform.sharding.items import NoRun
 from distir.transform.sharding.mesh import Mesh, mesh_of
 
@@ -51,6 +53,22 @@ class OnMachine:
     """Whether it has a statement for each of the program's, in the same place."""
     sooner: str = ""
     """An op that some of the devices finish sooner than the one which represents them; none if they are alike."""
+
+
+def simulated(
+    module: Module,
+    hardware: Hardware | str | PathLike[str],
+    function: str | None = None,
+    bind: Mapping[str, Constant] = NO_SIZES,
+) -> Simulation:
+    """The simulation of a program, on a mesh or not; `bind` has sizes of the mesh, too. Raises what `simulate` does."""
+    if not module.mesh:
+        return simulate(module, hardware, function, bind)
+    own = names_of_sizes(module)
+    machine, module = load(hardware), sized(module, bind)
+    found = on_machine(module, machine)
+    left = {name: value for name, value in bind.items() if name not in own}
+    return simulate(found.module, machine, function, left).standing_for(found.copies, found.sooner)
 
 
 def on_machine(module: Module, machine: Hardware, *, every: bool = False) -> OnMachine:

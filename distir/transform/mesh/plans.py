@@ -173,7 +173,7 @@ def _alike(copies: Sequence[str], states: Sequence[State]) -> list[State]:
 
 
 def _stored(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int], zero: int) -> dict[str, State]:
-    """How replicas store a parameter in parts: along a dimension that is whole, if one divides, else that of shards.
+    """How replicas store a parameter in parts.
 
     By axis along which it would be whole; nothing where they store all of it: an input, or without ZeRO.
     """
@@ -181,13 +181,19 @@ def _stored(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int],
 
 
 def _cut(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int]) -> dict[str, State]:
-    """The first dimension that divides by the number of replicas, by axis; nothing if none does."""
+    """The first dimension of which what a shard has divides by the number of replicas, by axis; nothing if none does.
+
+    So the weights of a layer are gathered in one message.
+    """
     over, parts = _replicas(placed, sizes)
     own = {state.axis for state in placed.values() if isinstance(state, Split)}
-    shape = enumerate(param.type.shape or () if isinstance(param.type, TensorType) else ())
-    dims = (k for k, dim in shape if k not in own and isinstance(dim, int) and dim and dim % parts == 0)
-    dim = next(dims, None)
-    return _cut_again(param, placed, sizes) if dim is None else dict.fromkeys(over, Split(dim))
+    again = _cut_again(param, placed, sizes)
+    for k, dim in enumerate(param.type.shape or () if isinstance(param.type, TensorType) else ()):
+        if k in _dims(again):
+            return again
+        if k not in own and isinstance(dim, int) and dim and dim % parts == 0:
+            return dict.fromkeys(over, Split(k))
+    return {}
 
 
 def _cut_again(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int]) -> dict[str, State]:

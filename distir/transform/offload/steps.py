@@ -5,7 +5,7 @@ from __future__ import annotations
 from distir.ir import Module
 from distir.transform.offload.activations import with_activations_offloaded
 from distir.transform.offload.optimizer import with_state_offloaded
-from distir.transform.order import DISTRIBUTED, IN_KERNELS, STATE_ON_HOSTS
+from distir.transform.order import DISTRIBUTED, IN_KERNELS, ON_MESH, STATE_ON_HOSTS
 from distir.transform.steps import StepError, step
 
 ACTIVATIONS, OPTIMIZER = "activations", "optimizer"
@@ -13,7 +13,8 @@ ACTIVATIONS, OPTIMIZER = "activations", "optimizer"
 
 @step(
     after=("cse", "grad", "checkpoint"),
-    before={ACTIVATIONS: (DISTRIBUTED,), OPTIMIZER: (IN_KERNELS,)},
+    before={ACTIVATIONS: (DISTRIBUTED, ON_MESH), OPTIMIZER: (IN_KERNELS,)},
+    on_mesh=True,
     makes={OPTIMIZER: (STATE_ON_HOSTS,)},
     choices={"value": (ACTIVATIONS, OPTIMIZER)},
 )

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distir.ir import Apply, Call, Function, TensorType, TupleType, names, types
+from distir.analysis.placement_states import held
+from distir.ir import Apply, Call, Function, Meshes, TensorType, TupleType, names, types
 from distir.ir.dataflow import uses
 from distir.ir.rewrite import Rewriter, common
 from distir.ops import OPS, Value, type_of
@@ -68,7 +69,10 @@ class Bucket:
 class _Sums:
     """Sums of gradients of an entry function."""
 
-    def __init__(self, entry: Function, values: Mapping[str, Value], units: bool, ends: Sequence[int]) -> None:
+    def __init__(
+        self, entry: Function, values: Mapping[str, Value], units: bool, ends: Sequence[int], meshes: Meshes
+    ) -> None:
+        self._meshes = meshes
         self._entry, self._values, self._tuples, self._units = entry, values, Tuples(entry), units
         self._ends = ends
 
@@ -77,7 +81,7 @@ class _Sums:
         statement = self._entry.body[index]
         assert isinstance(statement, Apply)
         gradients = [type_of(self._values[name]) for name in names(statement.args)]
-        nbytes = types.nbytes(gradients[0])
+        nbytes = types.nbytes(held(gradients[0], self._meshes))
         terms = tuple(self._term(name) for name in names(statement.args))
         made = [self._tuples.made.get(name, -1) for term in terms for name, _ in term]
         used = [places[0] for name in statement.results if (places := uses(self._entry).get(name))]
@@ -120,16 +124,18 @@ def buckets_of(
     first: int,
     units: bool = False,
     ends: Sequence[int] = (),
+    meshes: Meshes = Meshes(),  # noqa: B008 - frozen
 ) -> list[Bucket]:
     """Buckets of `nbytes`, the first one of each key of `first`, in the order in which they fill.
 
     `values`: those of the entry function; `sums`: the statements that sum gradients; `units`: a bucket is what one call
-    computes, of any size. `ends`: by statement, the last one of those that devices have side by side.
+    computes, of any size. `ends`: by statement, the last one of those that devices have side by side. `meshes`: those
+    that devices represent, each of which has parts.
     """
     ends = ends or range(len(entry.body))
     found: list[Bucket] = []
     under_way: dict[Hashable, Bucket] = {}
-    for each in sorted(map(_Sums(entry, values, units, ends).found, sums), key=lambda each: each.place):
+    for each in sorted(map(_Sums(entry, values, units, ends, meshes).found, sums), key=lambda each: each.place):
         bucket = under_way.get(each.key)
         if bucket is None or not OPS[each.statement.op].leafwise or not bucket.takes(each):
             bucket = Bucket(nbytes if bucket is not None else min(first, nbytes))

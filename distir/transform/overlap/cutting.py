@@ -24,8 +24,11 @@ from distir.ir.builder import namer
 from distir.ir.dataflow import definitions, uses
 from distir.ir.rewrite import Rewriter, facts_of, state_since, substituted
 from distir.ops import OPS, Value, type_of
-from distir.ops.group import GROUPED, REPRESENTATIVE_OPS
+from distir.ops.group import REPRESENTATIVE_OPS
 from distir.ops.layout import Layout
+from distir.ops.mesh import COLLECTIVES
+from distir.ops.purpose import pattern_of, sums_over_devices
+from distir.ops.resources import Pattern
 from distir.ops.splitting import layout
 from distir.placement.along import WHOLE, Split
 from distir.placement.along import State as Placement
@@ -37,10 +40,6 @@ from distir.transform.overlap.side_by_side import lined_up, side_by_side
 from distir.transform.sharding.decide import NoRule, decide
 from distir.transform.sharding.items import Each
 from distir.transform.sharding.rewrite import Rewriting, rewritten
-
-GATHERS = frozenset({"MPIAllgather", GROUPED["MPIAllgather"].name})
-SCATTERS = frozenset({"MPIReduceScatter", GROUPED["MPIReduceScatter"].name})
-SUMS = frozenset({"MPIAllreduce", GROUPED["MPIAllreduce"].name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,8 @@ def sites(function: Function) -> Iterator[int]:
 
     for index, statement in enumerate(function.body):
         if isinstance(statement, Apply) and not statement.stream:
-            gathers, sums = statement.op in GATHERS, statement.op in SCATTERS | SUMS
-            if any(map(follows, statement.results if gathers else ())) or any(
+            sums = sums_over_devices(statement) and pattern_of(statement) != "reduce"
+            if any(map(follows, statement.results if _gathers(statement) else ())) or any(
                 map(precedes, names_of(statement.args) if sums else ())
             ):
                 yield index
@@ -86,6 +85,10 @@ def sites(function: Function) -> Iterator[int]:
 def is_product(statement: Statement) -> bool:
     """Whether a statement is a product or attention, of which forward and backward passes consist."""
     return isinstance(statement, Apply) and OPS[statement.op].contraction is not None
+
+
+def _gathers(statement: Statement) -> bool:
+    return pattern_of(statement) == "allgather"
 
 
 def _is_view(statement: Statement) -> bool:
@@ -136,10 +139,10 @@ class _Finder:
         operand, result = self._type(self.site.args[0]), self._type(self.site.results[0])
         if operand is None or result is None:
             return
-        whole, part = (result, operand) if self.site.op in GATHERS else (operand, result)
-        if not whole:
+        whole, part = (result, operand) if _gathers(self.site) else (operand, result)
+        if not whole or self.site.op in COLLECTIVES:  # a part of what each device has is no part of all of it
             return
-        axis = None if self.site.op in SUMS else self._axis(whole)
+        axis = None if pattern_of(self.site) == "allreduce" else self._axis(whole)
         for along in range(max(len(whole) - 1, 1)):
             here, there = whole[along], part[along]
             if not (isinstance(here, int) and isinstance(there, int) and there and there % self.chunks == 0):
@@ -159,14 +162,14 @@ class _Finder:
         """The cut with the collective's products in this state; None if some device has no product."""
         if any(not isinstance(arg, str) for arg in self.site.args):
             return None
-        names = self.site.results if self.site.op in GATHERS else self.site.args
+        names = self.site.results if _gathers(self.site) else self.site.args
         states: dict[str, Split] = {}
         statements: dict[int, Typing] = {}
         for name in names:
             if not isinstance(name, str) or name == DISCARD:
                 return None
             states[name] = state
-            found = self._forward(name, states) if self.site.op in GATHERS else self._backward(name, states)
+            found = self._forward(name, states) if _gathers(self.site) else self._backward(name, states)
             if not any(is_product(self.function.body[index]) for index in found):
                 return None
             statements.update(found)
@@ -306,7 +309,7 @@ class _Writer(Rewriting):
     def written(self) -> Function:
         site = self.function.body[self.cut.at]
         assert isinstance(site, Apply)
-        gathers, first = site.op in GATHERS, min(self.cut.statements)
+        gathers, first = _gathers(site), min(self.cut.statements)
         for index, statement in enumerate(self.function.body):
             start = len(self.body)
             if index == self.cut.at:
@@ -322,7 +325,7 @@ class _Writer(Rewriting):
 
     def _site(self, site: Apply) -> None:
         """Write a gather, chunk by chunk; other collectives follow what they sum."""
-        if site.op in GATHERS:
+        if _gathers(site):
             parts = [self._pieces(arg, Split(self.cut.state.axis)) for arg in site.args if isinstance(arg, str)]
             for chunk in range(self.size):
                 self._communicated(site, [part[chunk] for part in parts], self.cut.state)
@@ -497,9 +500,11 @@ def issued_early_in(module: Module, stream: str, places: Mapping[str, Collection
     return {name: issued_early(states[name], functions[name], stream, own) for name, own in places.items() if own}
 
 
-def on_no_stream(function: Function, ops: Collection[str]) -> list[int]:
-    """The statements with these ops that are on no stream yet."""
-    return [i for i, s in enumerate(function.body) if isinstance(s, Apply) and s.op in ops and not s.stream]
+def on_no_stream(function: Function, patterns: Collection[Pattern]) -> list[int]:
+    """The statements that communicate in these ways, and are on no stream yet."""
+    return [
+        i for i, s in enumerate(function.body) if isinstance(s, Apply) and not s.stream and pattern_of(s) in patterns
+    ]
 
 
 def _needed(statements: Sequence[Statement], before: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:

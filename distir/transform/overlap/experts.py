@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from distir.ir import Module, ops_in
 from distir.ops.experts.operands import RAGGED_GRADIENTS, RAGGED_PRODUCTS
-from distir.ops.group import GROUPED
 from distir.transform.overlap.cutting import issued_early_in, on_no_stream
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.turns import taking_turns
 
 STREAM = "experts"
 
-EXCHANGES = frozenset({"MPIAlltoall", GROUPED["MPIAlltoall"].name})
 PRODUCTS = frozenset({*RAGGED_PRODUCTS, *RAGGED_GRADIENTS, "GroupedMatMul"})
 
 
@@ -28,10 +26,10 @@ def experts(module: Module, machine: Machine) -> Overlapped:
     `hardware`: a forward pass with a backward pass, else with another one of its direction. Then the activations of one
     more microbatch are in memory.
     """
-    places = {f.name: on_no_stream(f, EXCHANGES) for f in module if on_no_stream(f, PRODUCTS)}
+    places = {f.name: on_no_stream(f, {"alltoall"}) for f in module if any(ops_in(f, *PRODUCTS))}
     layers = issued_early_in(module, STREAM, places)
     if not layers:
         raise Inapplicable("no tokens go to experts on other devices; apply `ep` first")
-    count = sum(len([*ops_in(layer, *EXCHANGES)]) for layer in layers.values())
+    count = sum(map(len, places.values()))
     done = f"{count} all-to-all{'s' * (count != 1)} on `{STREAM}`"
     return taking_turns(module, machine, layers, STREAM, done, "those")

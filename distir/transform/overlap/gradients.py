@@ -6,12 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from distir.ir import Apply, Call, Function, Module, Return, Statement, TensorType, names, operands, ops_in, results
+from distir.ir import (
+    Apply,
+    Call,
+    Function,
+    Meshes,
+    Module,
+    Return,
+    Statement,
+    TensorType,
+    names,
+    operands,
+    ops_in,
+    results,
+)
 from distir.ir.calls import callees_first
 from distir.ir.dataflow import uses
 from distir.ir.rewrite import Rewriter
 from distir.ops import Value, type_of
-from distir.ops.purpose import is_update
+from distir.ops.purpose import is_update, pattern_of, sums_over_devices
+from distir.ops.resources import Pattern
 from distir.ops.tuples import TUPLING
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
@@ -26,11 +40,8 @@ from distir.transform.zero.plain import without_buckets
 
 STREAM = "reduce"
 
-REDUCTIONS = frozenset({"MPIAllreduce", "MPIReduceScatter", "MPIReduce", "GroupAllreduce", "GroupReduceScatter"})
-"""The ops that sum over devices."""
-
-SCATTERS = frozenset({"MPIReduceScatter", "MPIReduce", "GroupReduceScatter"})
-"""The ops that leave each device a part of the sum, or one device all of it."""
+SCATTERS: frozenset[Pattern] = frozenset({"reducescatter", "reduce"})
+"""What leaves each device a part of the sum, or one device all of it."""
 
 
 @kind
@@ -64,7 +75,8 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
     ends = [end - 1 for line, end in zip(lines, accumulate(map(len, lines)), strict=True) for _ in line]
     values = checked(module.replacing(entry)).states[entry.name]
     units = bucket_bytes > 0 and bool(gathers_of_weights(module))
-    buckets = buckets_of(entry, values, of.gradient_sums(entry, values), bucket_bytes, first_bucket_bytes, units, ends)
+    sizes = bucket_bytes, first_bucket_bytes
+    buckets = buckets_of(entry, values, of.gradient_sums(entry, values), *sizes, units, ends, module.meshes)
     entry = written(entry, values, buckets, STREAM)
     several = any(len(bucket.sums) > 1 for bucket in buckets)
     inside = len(first) + sum(len(places) for places in made.values())
@@ -73,14 +85,14 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
         done += f" in {_counted(len(buckets), 'bucket')}"
     states = checked(module).states
     changed = {
-        name: _in_units(module.functions[name], states[name], places, bucket_bytes)
+        name: _in_units(module.functions[name], states[name], places, bucket_bytes, module.meshes)
         for name, places in made.items()
         if places
     }
     places = _of_microbatches(entry)
     if places:
         values = checked(module.replacing(entry)).states[entry.name]
-    changed[entry.name] = _in_units(entry, values, places, bucket_bytes)
+    changed[entry.name] = _in_units(entry, values, places, bucket_bytes, module.meshes)
     return Overlapped(module.replacing(*changed.values()), done)
 
 
@@ -103,7 +115,10 @@ def _of_microbatches(function: Function) -> list[int]:
     return [
         index
         for index, s in enumerate(function.body)
-        if isinstance(s, Apply) and s.op in SCATTERS and not s.stream and all(is_added(n) for n in s.results if n)
+        if isinstance(s, Apply)
+        and pattern_of(s) in SCATTERS
+        and not s.stream
+        and all(is_added(n) for n in s.results if n)
     ]
 
 
@@ -111,12 +126,14 @@ def _is_packed(statement: Statement) -> bool:
     return isinstance(statement, Apply) and statement.op == "MakeTuple"
 
 
-def _in_units(function: Function, values: Mapping[str, Value], places: Sequence[int], nbytes: int) -> Function:
+def _in_units(
+    function: Function, values: Mapping[str, Value], places: Sequence[int], nbytes: int, meshes: Meshes
+) -> Function:
     """The function with these sums on the stream, in buckets by call, with their accumulation.
 
     Other sums are joined up to `nbytes`.
     """
-    buckets = buckets_of(function, values, places, nbytes, nbytes, units=nbytes > 0)
+    buckets = buckets_of(function, values, places, nbytes, nbytes, units=nbytes > 0, meshes=meshes)
     return _added_up(written(function, values, buckets, STREAM))
 
 
@@ -192,7 +209,7 @@ class _Meanings:
                 passing |= used
             if not made.isdisjoint(updating):
                 updating |= used
-            is_sum = isinstance(statement, Apply) and statement.op in REDUCTIONS and not statement.stream
+            is_sum = isinstance(statement, Apply) and sums_over_devices(statement) and not statement.stream
             if is_sum and made & updating and made.isdisjoint(passing) and not all(_is_scalar(values[n]) for n in used):
                 found.append(index)
         return found[::-1]

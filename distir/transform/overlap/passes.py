@@ -14,17 +14,15 @@ from distir.cost import show_seconds
 from distir.diagnostics import ProgramError
 from distir.ir import Function, Module
 from distir.ir.calls import callees, callees_first
-from distir.ops.group import GROUPED
-from distir.simulate import BindError, simulate
+from distir.ops.purpose import LAYER_PATTERNS
+from distir.simulate import BindError
 from distir.transform.entry import entry_names
+from distir.transform.mesh.on_machine import simulated
 from distir.transform.overlap.cutting import issued_early_in, on_no_stream
 from distir.transform.overlap.kinds import Inapplicable, Machine, Overlapped, kind
 from distir.transform.overlap.turns import taking_turns
 
 STREAM = "passes"
-
-WHOLE = ("MPIAllreduce", "MPIAllgather", "MPIReduceScatter", "MPIAlltoall")
-COLLECTIVES = frozenset({*WHOLE, *(GROUPED[op].name for op in WHOLE)})
 
 
 @kind(after=("gradients", "weights", "transfers"), asked=True)
@@ -35,7 +33,7 @@ def passes(module: Module, machine: Machine) -> Overlapped:
     with a backward pass, else with another one of its direction. Then the activations of one more microbatch are in
     memory, so that this kind is applied where it is named.
     """
-    places = {f.name: on_no_stream(f, COLLECTIVES) for f in _layers(module)}
+    places = {f.name: on_no_stream(f, LAYER_PATTERNS) for f in _layers(module)}
     if not places:
         raise Inapplicable("no function of layers communicates; apply `tp`, `cp` or `ep` first")
     layers = issued_early_in(module, STREAM, places)
@@ -43,7 +41,7 @@ def passes(module: Module, machine: Machine) -> Overlapped:
     done = f"{count} collective{'s' * (count != 1)} of layers on `{STREAM}`"
     made = taking_turns(module, machine, layers, STREAM, done, "those")
     with suppress(ProgramError, BindError):  # what is not known is said where the step tells its gain
-        before, after = (simulate(m, machine.hardware, bind=machine.bind).latency_s for m in (module, made.module))
+        before, after = (simulated(m, machine.hardware, bind=machine.bind).latency_s for m in (module, made.module))
         if after > before:
             raise Inapplicable(f"beside what devices compute they take {show_seconds(after - before)} more")
     return made
@@ -57,7 +55,7 @@ def _layers(module: Module) -> list[Function]:
     for function in callees_first(module):
         called = callees(function)
         inner = not communicate.isdisjoint(called)
-        if inner or on_no_stream(function, COLLECTIVES):
+        if inner or on_no_stream(function, LAYER_PATTERNS):
             communicate.add(function.name)
             if not inner and function.name not in outer:
                 found.append(function)

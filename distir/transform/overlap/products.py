@@ -18,13 +18,28 @@ from distir.analysis import Instance, State, check
 from distir.cost import Hardware, load, show_seconds
 from distir.diagnostics import ProgramError
 from distir.diagnostics.codes.simulation import UNBOUND
-from distir.ir import Apply, Call, Function, Module, Statement, TensorType, types
+from distir.ir import (
+    Apply,
+    Call,
+    Dense,
+    Function,
+    Literal,
+    Meshes,
+    Module,
+    Param,
+    Return,
+    Statement,
+    TensorType,
+    types,
+)
+from distir.ir.builder import FunctionBuilder
 from distir.ir.calls import reachable
 from distir.ir.dataflow import definitions
 from distir.ops import Value, type_of
 from distir.simulate import BindError, arguments, plan
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.mesh.on_machine import simulated
 from distir.transform.overlap.cutting import (
     Cut,
     cut_at,
@@ -201,6 +216,9 @@ class _Overlapping:
         """The total time of one call of each kind of a function."""
         assert self.hardware is not None
         module = _alone(self.module, function)
+        if self.module.mesh:
+            calls = (_called(module, function, each.bound, self.module.meshes) for each in instances)
+            return sum(simulated(call, self.hardware).latency_s for call in calls)
         domain = check(module, late=True).domain
         ran: Sequence[Instance] = [domain.instance(function.name, each.bound) for each in instances]
         return sum(plan(module, domain, instance, self.hardware).latency_s for instance in ran)
@@ -228,6 +246,17 @@ def _on_no_device(value: Value) -> object:
         (leaf.dtype, leaf.shape) if isinstance(leaf, types.TensorType) else leaf for leaf in types.leaves(found)
     )
     return shapes if types.devices(found) else value
+
+
+def _called(module: Module, function: Function, args: Sequence[Value], meshes: Meshes) -> Module:
+    """A program on a mesh that calls a function with certain arguments."""
+    names = FunctionBuilder(function.name)
+    params = [Param(names.fresh(p.name), type_of(v)) for p, v in zip(function.params, args, strict=True)]
+    given = (Literal(v) if isinstance(v, Dense) else p.name for p, v in zip(params, args, strict=True))
+    made = tuple(names.fresh("result") for _ in function.returned)
+    body = (Call(made, function.name, tuple(given)), Return(()))  # they may be pending sums, which no program returns
+    taken = tuple(p for p, v in zip(params, args, strict=True) if not isinstance(v, Dense))
+    return Module((*module, Function(f"{function.name}.alone", taken, body, mesh=meshes.mesh, stages=meshes.stages)))
 
 
 def _alone(module: Module, function: Function) -> Module:

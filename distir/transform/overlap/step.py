@@ -12,9 +12,10 @@ from distir.diagnostics import Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.diagnostics.spelling import nearest
 from distir.ir import Apply, Call, Constant, Function, Module, Part, Site
-from distir.simulate import BindError, simulate
+from distir.simulate import BindError
 from distir.transform.checking import check_result, checked
 from distir.transform.entry import entry_of
+from distir.transform.mesh.on_machine import simulated
 from distir.transform.overlap.kinds import KINDS, Inapplicable, Machine, Overlapped, applied
 from distir.transform.overlap.runs import in_runs
 from distir.transform.steps import StepError, always, bound_sizes, in_order, is_heard, step, tell
@@ -24,7 +25,8 @@ EVERYTHING = "all"
 
 
 @step(
-    after=("grad", "checkpoint", "attention", "fp8", "accumulate", "pp", "tp", "ep", "dp", "dtp", "zero"),
+    after=("grad", "checkpoint", "attention", "fp8", "accumulate", "pp", "tp", "ep", "dp", "dtp", "zero", "mesh"),
+    on_mesh=True,
     choices={"value": KINDS},
     parts=KINDS,
     tries=always("overlap"),
@@ -150,7 +152,7 @@ def _report(found: OverlapsFound, hardware: str, bind: Mapping[str, Constant]) -
 def _latency(module: Module, hardware: str, bind: Mapping[str, Constant]) -> float | str:
     """The latency of a program in seconds, or the reason why it is unknown."""
     try:
-        return simulate(module, hardware, bind=bind).latency_s
+        return simulated(module, hardware, bind=bind).latency_s
     except ProgramError as error:
         return error.diagnostics[0].message
     except BindError as error:

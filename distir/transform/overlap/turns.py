@@ -37,11 +37,12 @@ from distir.ir.calls import callees, callees_first
 from distir.ir.dataflow import definitions
 from distir.ir.rewrite import claiming, facts_of, shared, stated_with, substituted, with_names
 from distir.ops import OPS, Value, type_of
-from distir.simulate import BindError, simulate
+from distir.simulate import BindError
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.inline import inline
 from distir.transform.instances import first_instances, states_of_calls
+from distir.transform.mesh.on_machine import simulated
 from distir.transform.orphans import without_orphans
 from distir.transform.overlap.kinds import Machine, Overlapped
 from distir.transform.overlap.side_by_side import side_by_side
@@ -69,7 +70,7 @@ def taking_turns(
             plain, done, ("no two microbatches take turns: in no function do two run on the same devices",)
         )
     try:
-        least, *times = (simulate(each, machine.hardware, bind=machine.bind).latency_s for each in (plain, *found))
+        least, *times = (simulated(each, machine.hardware, bind=machine.bind).latency_s for each in (plain, *found))
     except (ProgramError, BindError) as error:
         why = error.diagnostics[0].message if isinstance(error, ProgramError) else str(error)
         return Overlapped(plain, done, (f"no microbatches take turns: what that gains is not known: {why}",))

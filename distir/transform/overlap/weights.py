@@ -26,6 +26,8 @@ from distir.ir.builder import FunctionBuilder
 from distir.ir.dataflow import definitions, uses
 from distir.ir.rewrite import Rewriter, common, stating
 from distir.ops import OPS, Value, type_of
+from distir.ops.purpose import pattern_of
+from distir.ops.resources import Pattern
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
@@ -34,12 +36,8 @@ from distir.transform.steps import StepError
 STREAM, SUMS = "gather", "reduce"
 """The streams of gathers, and of the sums of gradients."""
 
-GATHERS = frozenset({"MPIAllgather", "GroupAllgather", "MPIBroadcast", "Send"})
-"""The ops that give devices a weight of which others hold all or parts."""
-
-
-JOINED = frozenset({"MPIAllgather", "GroupAllgather"})
-"""Those of them that join a layer's weights into one message."""
+GATHERS: frozenset[Pattern] = frozenset({"allgather", "broadcast", "send"})
+"""What gives devices a weight of which others hold all or parts."""
 
 
 @kind(after=("gradients",))
@@ -82,7 +80,7 @@ def gathers_of_weights(module: Module) -> dict[str, list[int]]:
     kinds = kinds_of(module, entry_of(module))
 
     def gathers(function: Function, statement: Statement) -> bool:
-        if not isinstance(statement, Apply) or statement.op not in GATHERS or not statement.args:
+        if not isinstance(statement, Apply) or pattern_of(statement) not in GATHERS or not statement.args:
             return False
         phase = statement.facts.phase or function.facts.phase
         return phase != "optimizer" and all(kinds.of(function.name, n) == WEIGHTS for n in names(statement.args))
@@ -240,7 +238,8 @@ class _Gathers:
                 continue
             given = [type_of(self._values[weight]) for weight in weights]
             same = tuple((types.device_of(t), t.dtype if isinstance(t, TensorType) else index) for t in given)
-            together = (gather.op, gather.attrs, same) if gather.op in JOINED else index
+            is_joined = pattern_of(gather) == "allgather"  # a layer's weights are one message
+            together = (gather.op, gather.attrs, same) if is_joined else index
             found.setdefault((place, together), {})[index] = gather
         return found
 

@@ -57,7 +57,7 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class LocalSlice:
-    """Every device slices its own part, along `axis`, of a value that all hold whole."""
+    """Every device slices its own part, along `axis`, of a value that all hold whole. `view`: it shares its memory."""
 
     result: str
     arg: Arg
@@ -65,6 +65,12 @@ class LocalSlice:
     order: Order = IN_ORDER
     along: tuple[int, ...] = ()
     facts: Facts = NO_FACTS
+    view: bool = False
+
+    @property
+    def op(self) -> str:
+        """The op that gives all parts."""
+        return "SplitView" if self.view else "Split"
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +334,7 @@ class Expansion:
         """Write the slice of one device that represents a group of some, so far apart."""
         if not item.order.zigzag:
             attrs = Attributes({"axis": item.axis, "num_outputs": size, "stride": stride})
-            self.body.append(Apply((item.result, *(DISCARD,) * (size - 1)), "Split", (item.arg,), attrs))
+            self.body.append(Apply((item.result, *(DISCARD,) * (size - 1)), item.op, (item.arg,), attrs))
             return
         own = tuple([item.order.of(rank, size) for rank in range(size)])
         attrs = Attributes({"axis": item.axis, "parts": own, "stride": stride})
@@ -344,7 +350,7 @@ class Expansion:
             names = {part: result if len(own) == 1 else self._builder.fresh(f"{result}_run") for part in own}
             kept = tuple(names.get(part, DISCARD) for part in range(parts))
             attrs = Attributes({**axis, "num_outputs": parts})
-            self.body.append(Apply(kept, "Split", (self.on(item.arg, rank),), attrs))
+            self.body.append(Apply(kept, item.op, (self.on(item.arg, rank),), attrs))
             if len(own) > 1:
                 self.body.append(Apply((result,), "Concat", tuple(names[part] for part in own), axis))
 
