@@ -57,13 +57,12 @@ class Tries(NamedTuple):
             space = Space(devices, batches)
         held = self._held({} if self.all_divisors else space.fixed)
         axes = self._axes()
-        chosen = {"schedules": "schedule"}
-        stated = {chosen.get(name, name) for name in axes}
+        stated = set(axes)
         left = tuple((name, value) for name, value in space.of_the_best if name not in stated)
         made = replace(
             space, **self._counts(held, space), **axes, fixed=held, all_divisors=self.all_divisors, of_the_best=left
         )
-        _check_schedules(made.schedules, self.sizes)
+        _check_schedules(made.schedule, self.sizes)
         return made
 
     def _axes(self) -> dict[str, Any]:
@@ -89,9 +88,9 @@ class Tries(NamedTuple):
         found |= {field: sizes[name] for name, field in fields.items() if name in sizes}
         found["sums"] = _words(self.sums, "sums")
         if self.schedule is not None:
-            found["schedules"] = _words(self.schedule, "schedule")
+            found["schedule"] = _words(self.schedule, "schedule")
         if self.cp_kind is not None:
-            found["kinds"] = _words(self.cp_kind, "cp-kind")
+            found["kind"] = _words(self.cp_kind, "cp-kind")
         if self.balance is not None:
             found["balance"] = _words(self.balance, "balance")
         if self.checkpoint is not None:
@@ -153,7 +152,7 @@ def _check_schedules(schedules: tuple[str, ...], sizes: Mapping[str, object]) ->
 def _recomputed(text: str) -> dict[str, Any]:
     """Fields of a space for what `--checkpoint` says. Raises Refused."""
     from distir.diagnostics import suggestion
-    from distir.search.plan import RECOMPUTED
+    from distir.transform.strategy import RECOMPUTED
 
     whether, what = dict[bool, None](), dict[str, None]()
     for part in text.replace("both", "off,on").split(","):
@@ -178,8 +177,8 @@ def _words(text: str, option: str) -> tuple[str, ...]:
     """Comma-separated words of an option. Raises Refused for one that there is not, with the nearest."""
     from distir.diagnostics import suggestion
     from distir.ops.attention import CONTEXTS
-    from distir.search.plan import BALANCES
     from distir.transform.pipeline import SCHEDULES, SUMS
+    from distir.transform.strategy import BALANCES
 
     known = {"schedule": sorted(SCHEDULES), "sums": SUMS, "cp-kind": CONTEXTS, "balance": BALANCES}[option]
     found = tuple(dict.fromkeys(ALIASES.get(word := part.strip(), word) for part in text.split(",")))

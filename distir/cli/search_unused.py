@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distir.cli.endings import Refused
-from distir.search.plan import Choices
+from distir.transform.strategy import Choices
 
 if TYPE_CHECKING:
     from distir.cli.search_space import Tries
@@ -69,7 +69,7 @@ OPTIONS = (
     ),
     _Option(
         "--schedule",
-        lambda t: t.schedule not in (None, USUAL.schedules[0]),
+        lambda t: t.schedule not in (None, USUAL.schedule[0]),
         lambda has: has.stages,
         PIPELINES,
         SEVERAL_STAGES,

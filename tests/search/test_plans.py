@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from distir.search.plan import AXES, Plan
 from distir.search.plans import Plans
 from distir.search.space import Space
+from distir.transform.strategy import AXES, Strategy
 
 SPACES = {
     "paper": Space(16, (64, 128)),
@@ -27,7 +27,7 @@ SPACES = {
         fixed={"D": (2, 4)},
         experts=(1, 2),
         context=(1, 2),
-        kinds=("allgather", "ring"),
+        kind=("allgather", "ring"),
         virtual=(2, 4),
         shard=(2,),
         sequence=(False, True),
@@ -42,9 +42,9 @@ SPACES = {
 
 def one_by_one(space):
     """Each plan of a space from the plan that it is on the axes before."""
-    found = [Plan(d, t, p, context=c) for d, t, p, c in space._possible()]
+    found = [Strategy(d, t, p, context=c) for d, t, p, c in space._possible()]
     for axis in AXES:
-        found = [replace(plan, **{axis.field: value}) for plan in found for value in axis.tried(space, plan)]
+        found = [replace(plan, **{axis.name: value}) for plan in found for value in axis.tried(space, plan)]
     return found
 
 
