@@ -25,9 +25,20 @@ from distir.simulate.simulation import BindError, Simulation, arguments
 from distir.simulate.sizes import Sweep
 from distir.transform.checking import broken
 from distir.transform.pipeline import Steady, stage_shares, steady
-from distir.transform.steps import Application, StepError, applied
+from distir.transform.steps import StepError, applied
 from distir.transform.strategy import Strategy
-from distir.transform.strategy.steps import At, apply, pipeline_options, steps_of, unchecked, words_of
+from distir.transform.strategy.steps import (
+    DISTRIBUTION,
+    SCHEDULING,
+    TRAINING,
+    At,
+    apply,
+    part,
+    pipeline_options,
+    steps_of,
+    unchecked,
+    words_of,
+)
 
 
 class Distributed:
@@ -221,24 +232,18 @@ def _by_steps(module: Module, plan: Strategy, at: At | None, options: tuple[tupl
     """Apply the steps of a plan to a program. Raises as they do."""
     first = replace(plan, zero=0, shard=0, fuse=False, overlap=False, passes=False)
     made = _over_devices(_before(module, plan), first, at if first.sized else None, options)
-    return unchecked(made, _parted(steps_of(plan, at))[1][1:])
+    return unchecked(made, part(steps_of(plan, at), (*DISTRIBUTION, *SCHEDULING))[1:])
 
 
 @kept_per_thread(16)  # plans that differ in ZeRO, fusion or overlap begin alike
 def _over_devices(module: Module, plan: Strategy, at: At | None, options: tuple[tuple[str, bool], ...]) -> Module:
     """Apply the step `dtp` to a program. Raises as it does."""
-    return unchecked(module, _parted(steps_of(plan, at, **dict(options)))[1])
-
-
-def _parted(steps: Sequence[Application]) -> tuple[Sequence[Application], Sequence[Application]]:
-    """The steps that go before distributing, and those from `dtp` on."""
-    place = next(place for place, application in enumerate(steps) if application.step.name == "dtp")
-    return steps[:place], steps[place:]
+    return unchecked(module, part(steps_of(plan, at, **dict(options)), ("dtp",)))
 
 
 @lru_cache(maxsize=8)
 def _recomputed(module: Module, what: Strategy) -> Module:
-    return applied(module, _parted(steps_of(what))[0])
+    return applied(module, part(steps_of(what), TRAINING))
 
 
 def _before(module: Module, plan: Strategy) -> Module:

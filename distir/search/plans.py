@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import starmap
 from typing import Any, NamedTuple, overload
 
-from distir.transform.strategy import FIELDS, Choices, Declared, Strategy
+from distir.transform.strategy import SEARCHED, Choices, Declared, Strategy
 
 np: Any = import_module("numpy")
 
@@ -47,7 +46,7 @@ class Plans(Sequence[Strategy]):
     def of(cls, plans: Iterable[Strategy]) -> Plans:
         """These plans."""
         rows = [*plans]
-        return cls({name: Column.of(getattr(plan, name) for plan in rows) for name in FIELDS})
+        return cls({name: Column.of(getattr(plan, name) for plan in rows) for name in SEARCHED})
 
     def __len__(self) -> int:
         return len(self._columns["data"].codes)
@@ -59,7 +58,7 @@ class Plans(Sequence[Strategy]):
     def __getitem__(self, index: int | slice) -> Strategy | Plans:
         if isinstance(index, slice):
             return self.take(np.arange(len(self))[index])
-        return Strategy(*(column.values[column.codes[index]] for column in self._columns.values()))
+        return Strategy(**{name: column.values[column.codes[index]] for name, column in self._columns.items()})
 
     def __iter__(self) -> Iterator[Strategy]:
         for first in range(0, len(self), CHUNK):
@@ -67,7 +66,8 @@ class Plans(Sequence[Strategy]):
                 [*map(column.values.__getitem__, column.codes[first : first + CHUNK].tolist())]
                 for column in self._columns.values()
             ]
-            yield from starmap(Strategy, zip(*columns, strict=True))
+            for values in zip(*columns, strict=True):
+                yield Strategy(**dict(zip(self._columns, values, strict=True)))
 
     def __contains__(self, plan: object) -> bool:
         return isinstance(plan, Strategy) and self.find(plan) is not None

@@ -8,7 +8,7 @@ from statistics import StatisticsError, correlation
 from typing import Any
 
 from distir.cost import show_bytes, show_seconds
-from distir.transform.strategy import FIELDS, Strategy
+from distir.transform.strategy import SEARCHED, Strategy
 
 NOT_MEASURED = "not measured: "
 """How the reason of a row begins that could not be run."""
@@ -110,7 +110,7 @@ class Row:
     @property
     def plan(self) -> Strategy:
         """How the program is distributed."""
-        own: dict[str, Any] = {field.name: getattr(self, field.column) for field in FIELDS.values()}
+        own: dict[str, Any] = {field.name: getattr(self, field.column) for field in SEARCHED.values()}
         own["stages"] = tuple(int(n) for n in self.stages.split(",")) if self.stages else ()
         return Strategy(**own)
 
@@ -127,7 +127,7 @@ class Row:
 
 def columns_of(plan: Strategy) -> dict[str, Any]:
     """The values of a plan in the columns of its fields."""
-    own = {field.column: getattr(plan, field.name) for field in FIELDS.values()}
+    own = {field.column: getattr(plan, field.name) for field in SEARCHED.values()}
     return own | {"stages": ",".join(map(str, plan.stages))}
 
 

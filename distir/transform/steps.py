@@ -230,13 +230,13 @@ class Application:
     @property
     def words(self) -> list[str]:
         """The step as it is written, with its options: `parse_steps` reads the same."""
-        return [str(self), *(f"{name}={_written(value)}" for name, value in self.options.items())]
+        return [str(self), *(f"{name}={written(value)}" for name, value in self.options.items())]
 
     def __str__(self) -> str:
         """The step as it is written, without its options."""
         if self.step.value is None or self.value is None:
             return self.step.name
-        return f"{self.step.name}={_written(self.value)}"
+        return f"{self.step.name}={written(self.value)}"
 
 
 def _where_given(found: Diagnostic, given: Unrolled) -> Diagnostic:
@@ -546,7 +546,7 @@ KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 """What options can be, by the annotation of their parameter: in words, and how a text is read as one."""
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
     """A value of one of `KINDS` as a text that is read as it."""
     if isinstance(value, tuple):
         return ",".join(map(str, cast("tuple[object, ...]", value)))

@@ -10,7 +10,7 @@ from distir.models import mlp, named
 from distir.ops.attention import CONTEXTS
 from distir.transform import StepError, Strategy, apply, parse_steps, strategy_of, transform, words_of
 from distir.transform.pipeline import SCHEDULES, SUMS
-from distir.transform.strategy import AXES, BALANCES, DEGREES, FIELDS, RECOMPUTED, Choices
+from distir.transform.strategy import AXES, BALANCES, DEGREES, FIELDS, RECOMPUTED, SEARCHED, Choices
 from distir.transform.strategy.steps import ORDER, At, steps_of
 
 WIDE = Choices(
@@ -51,7 +51,7 @@ AT = At((("B", 64), ("S", 16)), "dgx-h100")
 
 
 def test_every_field_is_drawn():
-    of_few = {field.name for field in FIELDS.values() if len({getattr(s, field.name) for s in DRAWN}) < 2}
+    of_few = {name for name in SEARCHED if len({getattr(s, name) for s in DRAWN}) < 2}
     assert of_few == {"stages"}  # those that annealing finds
 
 
@@ -63,6 +63,56 @@ def test_words_of_a_strategy_are_read_as_it(stages):
             strategy = replace(strategy, stages=stages)
         assert strategy_of(words_of(strategy)) == strategy
         assert strategy_of(words_of(strategy, AT)) == strategy  # where and for which sizes is not part of it
+
+
+ALL_BESIDE = Strategy(
+    4,
+    2,
+    2,
+    8,
+    zero=1,
+    checkpoint=True,
+    recompute="selective",
+    modules="core_attn",
+    overlap=True,
+    kinds=("gradients", "weights"),
+    behind_sums=True,
+    optimizer="adamw",
+    precision="mixed",
+    gradients="bf16",
+    master="only",
+    clip=1.0,
+    seeded=True,
+    scaling="mx",
+    scaled_experts=True,
+    merged=True,
+    offloaded=2,
+    state_on_host=True,
+    layout="tdp",
+    expert_parallel=2,
+    skew=1.2,
+    dispatcher="deepep",
+    scatter_gather=False,
+    whole=("SoftmaxCrossEntropyLoss",),
+    wide_sums=True,
+    decomposed=("SoftmaxCrossEntropyLoss",),
+    fuse=True,
+    kernels="eager",
+    apart=("Mul",),
+    around=("Add", "Mul"),
+)
+"""A strategy with all that no search tries."""
+
+
+def test_what_no_search_tries_is_read_from_words_too():
+    same = [
+        name for name, field in FIELDS.items() if name not in SEARCHED and getattr(ALL_BESIDE, name) == field.default
+    ]
+    assert same == []
+    assert strategy_of(words_of(ALL_BESIDE)) == ALL_BESIDE
+    assert [(a.value, a.options) for a in parse_steps(words_of(ALL_BESIDE))] == [
+        (a.value, a.options) for a in steps_of(ALL_BESIDE)
+    ]
 
 
 def test_steps_of_a_strategy_are_those_of_its_words():
@@ -95,13 +145,15 @@ def test_a_strategy_is_applied_as_its_words_are(module, strategy):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("dtp=2,1,1 layout=tdp", "`layout=tdp` of the step `dtp`"),
+        ("dtp=2,1,1 in_flight=2", "`in_flight=2` of the step `dtp`"),
         ("dtp=2,1,1 zero=1", "`partition=owner` of the step `zero`"),
         ("checkpoint=16GB hardware=dgx-h100 fuse", "with `dtp`"),
         ("fuse dtp=2,1,1", "in this order"),
-        ("grad dtp=2,1,1", "some of the steps `checkpoint`, `dtp`"),
+        ("tp=2", "some of the steps `fp8`, `seeded`, `grad`"),
+        ("grad lr=0.1 dtp=2,1,1", "`lr=0.1` of the step `grad`"),
+        ("offload dtp=2,1,1", "in this order"),
         ("dtp=2,1,1 skew=1.5", "`skew=1.5`"),
-        ("dtp=1,2,1 overlap=gradients", "`overlap=gradients`"),
+        ("dtp=1,2,1 fuse epilogues=true", "`epilogues=true` of the step `fuse`"),
     ],
 )
 def test_what_no_strategy_says_is_refused(words, said):

@@ -18,7 +18,7 @@ or on sizes is no field: steps are given it (`At`).
 
 from distir.transform.strategy.choices import BALANCES, MICROBATCHES, Choices
 from distir.transform.strategy.declared import Declared, Question, Requirement
-from distir.transform.strategy.record import AXES, DEGREES, FIELDS, RECOMPUTED, Strategy
+from distir.transform.strategy.record import AXES, DEGREES, FIELDS, RECOMPUTED, SEARCHED, Strategy
 
 __all__ = [
     "AXES",
@@ -27,6 +27,7 @@ __all__ = [
     "FIELDS",
     "MICROBATCHES",
     "RECOMPUTED",
+    "SEARCHED",
     "Choices",
     "Declared",
     "Question",

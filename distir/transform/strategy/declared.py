@@ -79,6 +79,7 @@ class Declared:
     `column`: that of rows. `step`: the step of which options are `said` for a strategy, if it has them, and from which
     the field is `read`. `tried`: the values that a space tries for a strategy of which this field, and those that are
     tried behind it, have their defaults; they are the same for strategies that agree in the fields `depends`.
+    `searched`: whether a search tries any.
     `shown`: how it is shown where it is not as usual. `asked`: by which option commands ask for it.
     """
 
@@ -88,6 +89,7 @@ class Declared:
     step: str
     said: Callable[[Strategy], Options | None]
     read: Callable[[Options], Any]
+    searched: bool
     tried: Callable[[Choices, Strategy], Sequence[Any]]
     depends: Sequence[str]
     shown: Callable[[Strategy], str]
@@ -110,8 +112,8 @@ def declared(
     """Declare a field of `Strategy`: its default, with what `Declared` says.
 
     `option`: that of the step which says it where it is not the default. `shown`: also a text, with `{}` for the value,
-    of any but the default. Without `tried` a space tries what is asked for where what the question needs is there, else
-    the default.
+    of any but the default. Without `tried` a space tries what is `asked` for where what that needs is there, else
+    the default; and nothing where no command asks.
     """
     said_of_it: dict[str, Any] = {"column": column, "step": step, "option": option, "said": said, "read": read}
     said_of_it |= {"tried": tried, "depends": tuple(depends), "shown": shown, "asked": asked}
@@ -139,7 +141,7 @@ def _declared(
 
     def as_text(strategy: Strategy) -> str:
         value = getattr(strategy, name)
-        return "" if value == default else str(shown).format(value)
+        return "" if value == default else (shown or f"{more['column']}={{}}").format(value)
 
     needs = asked.needs if asked is not None else ()
     own = dict.fromkeys(field for need in needs for field in need.depends)
@@ -148,6 +150,7 @@ def _declared(
         default,
         said=said or by_option,
         read=read or of_option,
+        searched=tried is not None or asked is not None,
         tried=tried or where_needed,
         depends=tuple(depends or own),
         shown=as_text if isinstance(shown, str) else shown,

@@ -27,9 +27,9 @@ OVERLAP_ALL: Final = ("all",)
 
 
 def _schedule(name: str) -> Schedule | None:
-    from distir.transform.pipeline import SCHEDULES
+    from distir.transform.pipeline import SCHEDULES, TURNS
 
-    return SCHEDULES.get(name)
+    return SCHEDULES.get(name.partition(TURNS)[0])
 
 
 def _schedules() -> Collection[str]:
@@ -136,6 +136,11 @@ def _degree(place: int, column: str, flag: str, of: str) -> Any:
         shown=lambda _: "",
         asked=asked,
     )
+
+
+def _applied(name: str, step: str) -> Any:
+    """Whether a step without a value and options is applied."""
+    return declared(False, step, step=step, said=lambda s: {} if getattr(s, name) else None, read=lambda _: True)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -290,7 +295,7 @@ class Strategy:
     skew: float = declared(
         0.0,
         "skew",
-        said=lambda s: {"skew": s.skew} if s.experts > 1 and s.skew else None,
+        said=lambda s: {"skew": s.skew} if s.skew and (s.experts > 1 or s.expert_parallel) else None,
         read=lambda options: options.get("skew", 0.0),
         tried=lambda space, s: (space.skew if s.experts > 1 else 0.0,),
         depends=("experts",),
@@ -338,7 +343,7 @@ class Strategy:
     virtual: int = declared(
         0,
         "virtual",
-        said=lambda s: {"virtual": s.stages_per_device} if _has_virtual(s) else None,
+        said=lambda s: _virtual(s),
         read=lambda options: _virtual_in(options),
         tried=lambda space, s: _tried_virtual(space, s),
         depends=("pipeline", "schedule"),
@@ -473,6 +478,66 @@ class Strategy:
     )
     """With `overlap`, whether collectives of layers run beside passes of other microbatches, too."""
 
+    kinds: tuple[str, ...] = declared(
+        (), "overlap_kinds", step="overlap", option=VALUE, read=lambda options: _kinds_in(options)
+    )
+    """With `overlap`, which kinds of that step there are; none for all but `passes`."""
+    behind_sums: bool = declared(False, "behind_sums", step="overlap", option="behind_sums")
+    optimizer: str = declared(
+        "", "optimizer", step="grad", option="optimizer", read=lambda options: options.get("optimizer", "sgd")
+    )
+    """Of the training step that is derived of a forward program, by the step `grad`; empty: the program is trained as
+    it is. So are the following."""
+    precision: str = declared("keep", "precision", step="grad", option="precision")
+    gradients: str = declared("auto", "gradients", step="grad", option="gradients")
+    master: str = declared("beside", "master", step="grad", option="master")
+    clip: float | None = declared(None, "clip", step="grad", option="clip")
+    seeded: bool = _applied("seeded", "seeded")
+    scaling: str = declared("", "fp8", step="fp8", option=VALUE, read=lambda options: options.get(VALUE, "block"))
+    """How products in 8-bit floats are scaled, as the step `fp8` says; empty for none."""
+    scaled_experts: bool = declared(False, "fp8_experts", step="fp8", option="experts")
+    merged: bool = _applied("merged", "cse")
+    """Whether what is computed several times is computed once, before anything is recomputed."""
+    modules: str = declared("", "modules", step="checkpoint", option="modules")
+    """With `checkpoint`: the parts of layers that are recomputed, as that step names them."""
+    offloaded: int = declared(
+        0,
+        "offload",
+        step="offload=activations",
+        said=lambda s: {VALUE: "activations", "layers": s.offloaded} if s.offloaded else None,
+        read=lambda options: options.get("layers", 0),
+    )
+    """Of how many of the first layers activations are in the memory of the host until they are needed."""
+    state_on_host: bool = declared(
+        False,
+        "offload_optimizer",
+        step="offload=optimizer",
+        said=lambda s: {VALUE: "optimizer"} if s.state_on_host else None,
+        read=lambda _: True,
+    )
+    layout: str = declared("pdt", "layout", option="layout")
+    """The axes from outermost to innermost, as the step `dtp` says."""
+    expert_parallel: int = declared(0, "expert_parallel", option="expert_parallel")
+    """Over how many devices of a stage experts are split, in the place of `experts`."""
+    dispatcher: str = declared("alltoall", "dispatcher", option="dispatcher")
+    scatter_gather: bool | None = declared(None, "scatter_gather", option="scatter_gather")
+    whole: tuple[str, ...] = declared((), "whole", option="whole")
+    """Ops whose operands shards have whole, as the step `tp` says."""
+    wide_sums: bool = declared(
+        False,
+        "zero_sums",
+        step="zero",
+        said=lambda s: {"sums": "float32"} if s.wide_sums else None,
+        read=lambda options: options.get("sums") == "float32",
+    )
+    """Whether gradients of replicas that partition state are summed whole, and in Float32."""
+    decomposed: tuple[str, ...] = declared((), "decomposed", step="decompose", option=VALUE)
+    """Ops that are written out as others, once the program is distributed."""
+    kernels: str = declared("compiled", "kernels", step="fuse", option="kernels")
+    """With `fuse`: who writes kernels, as that step says. So are the following."""
+    apart: tuple[str, ...] = declared((), "apart", step="fuse", option="apart")
+    around: tuple[str, ...] = declared((), "around", step="fuse", option="around")
+
     @property
     def sized(self) -> bool:
         """Whether its program is for one batch size: by what is held, what overlap gains, or as sequences are cut."""
@@ -506,12 +571,16 @@ class Strategy:
 
     def __str__(self) -> str:
         """As the paper writes it, `D/T/P/K`, followed by whatever differs from the defaults."""
-        shown = (text for axis in AXES if (text := axis.shown(self)))
+        others = (field for field in FIELDS.values() if not field.searched)
+        shown = (text for field in (*AXES, *others) if (text := field.shown(self)))
         return " ".join([f"{self.data}/{self.tensor}/{self.pipeline}/{self.microbatches}", *shown])
 
 
 FIELDS: Final = declarations(Strategy)
 """What is declared of each field, by name."""
+
+SEARCHED: Final = {name: field for name, field in FIELDS.items() if field.searched}
+"""Those that a search tries values of: the first ones. Rows have a column for each."""
 
 _NESTED = (
     *("experts", "skew", "context", "kind", "schedule", "virtual", "chunks", "zero", "shard", "checkpoint"),
@@ -520,10 +589,10 @@ _NESTED = (
 )
 
 AXES: Final[Sequence[Declared]] = sorted(
-    (FIELDS[name] for name in FIELDS if name not in DEGREES[:3]),
+    (SEARCHED[name] for name in SEARCHED if name not in DEGREES[:3]),
     key=lambda field: _NESTED.index(field.name) if field.name in _NESTED else len(_NESTED),
 )
-"""Every field but D, T and P in the order in which a space goes through them, the last one fastest."""
+"""Every one of these but D, T and P in the order in which a space goes through them, the last one fastest."""
 
 
 def _tried_schedules(space: Choices, strategy: Strategy) -> Sequence[str]:
@@ -546,17 +615,27 @@ def _tried_virtual(space: Choices, strategy: Strategy) -> Sequence[int]:
     """Stages per device, if the schedule supports several. Its default is 0, so that equal plans compare equal."""
     if not _has_virtual(strategy):
         return (0,)
-    return tuple(_unless_usual(strategy.schedule, count) for count in space.virtual)
+    return tuple(virtual_of(strategy.schedule, count) for count in space.virtual)
 
 
-def _unless_usual(schedule: str, virtual: int) -> int:
-    """Stages of a device, 0 where the schedule has as many by itself."""
+def _virtual(strategy: Strategy) -> Options | None:
+    """Stages of each device, where the schedule leaves them open, or is a file that says them itself."""
+    if _has_virtual(strategy):
+        return {"virtual": strategy.stages_per_device}
+    is_file = strategy.pipeline > 1 and _schedule(strategy.schedule) is None
+    return {"virtual": strategy.virtual} if is_file and strategy.virtual else None
+
+
+def virtual_of(schedule: str, stages: int) -> int:
+    """Stages of a device as a field of a strategy: 0 where the schedule has as many by itself, or leaves no choice."""
     known = _schedule(schedule)
-    return 0 if known is not None and virtual == known.stages else virtual
+    if known is None:
+        return 0 if stages == 1 else stages
+    return stages if known.virtual and stages != known.stages else 0
 
 
 def _virtual_in(options: Options) -> int:
-    return _unless_usual(options.get("schedule", ""), options.get("virtual", 0))
+    return virtual_of(options.get("schedule", "1f1b"), options.get("virtual") or 1) if "virtual" in options else 0
 
 
 def _overlaps(space: Choices, strategy: Strategy) -> Sequence[bool]:
@@ -587,10 +666,16 @@ def _shards(space: Choices, strategy: Strategy) -> Sequence[int]:
     return [0, *(n for n in space.shard if 1 < n < strategy.data and strategy.data % n == 0)]
 
 
+def _kinds_in(options: Options) -> tuple[str, ...]:
+    named = options.get(VALUE, ())
+    return () if named == OVERLAP_ALL else named
+
+
 def _stages_in(options: Options) -> tuple[int, ...]:
     """The layers of stages, where the option `balance` lists them."""
     found = str(options.get("balance", ""))
-    return tuple(map(int, found.split(","))) if found[:1].isdigit() else ()
+    each = found.split(",")
+    return tuple(map(int, each)) if all(map(str.isdecimal, each)) else ()
 
 
 def _balance_in(options: Options) -> str:

@@ -10,12 +10,16 @@ from typing import Any, Final, NamedTuple
 from distir.ir import Module
 from distir.transform.all_steps import STEPS, parse_steps
 from distir.transform.pipeline import steady
-from distir.transform.steps import Application, StepError, applied
+from distir.transform.steps import Application, StepError, applied, written
 from distir.transform.strategy.declared import VALUE
 from distir.transform.strategy.record import FIELDS, Strategy
 
-ORDER: Final = ("checkpoint", "dtp", "zero", "overlap", "fuse")
-"""The steps of a strategy, in the order in which they are applied."""
+TRAINING: Final = ("fp8", "seeded", "grad", "cse", "checkpoint", "offload=activations")
+DISTRIBUTION: Final = ("dtp", "zero", "decompose")
+SCHEDULING: Final = ("overlap", "offload=optimizer", "fuse")
+
+ORDER: Final = (*TRAINING, *DISTRIBUTION, *SCHEDULING)
+"""The steps of a strategy, in the order in which they are applied: of a step on one device, and on several."""
 
 WHERE: Final = ("hardware", "bind", "ends", "representative")
 """Options of steps that say where, for which sizes, and for what use they are applied: they are of no strategy."""
@@ -52,13 +56,23 @@ def steps_of(strategy: Strategy, at: At | None = None, **more: Any) -> list[Appl
     for name in reversed(ORDER):
         if (options := said.get(name)) is not None:
             value = options.pop(VALUE, None)
-            found.insert(0, Application(STEPS[name], value, options, tuple(found)))
+            found.insert(0, Application(STEPS[name.partition("=")[0]], value, options, tuple(found)))
     return found
 
 
 def _first(step: str) -> Any:
     """The field that says whether a step is applied: the first one of it."""
     return next(field for field in FIELDS.values() if field.step == step)
+
+
+def name_of(application: Application) -> str:
+    """The name of a step in `ORDER`: one that comes twice is named with its value."""
+    return name if (name := application.step.name) in ORDER else str(application)
+
+
+def part(steps: Iterable[Application], names: Sequence[str]) -> list[Application]:
+    """Those of these names in `ORDER`."""
+    return [application for application in steps if name_of(application) in names]
 
 
 def words_of(strategy: Strategy, at: At | None = None) -> list[str]:
@@ -72,14 +86,17 @@ def strategy_of(words: Sequence[str]) -> Strategy:
     Raises StepError for steps that no strategy consists of, or that come in another order.
     """
     given = parse_steps(words)
-    names = [application.step.name for application in given]
+    names = [name_of(application) for application in given]
     if names != [name for name in ORDER if name in names] or "dtp" not in names:
         expected = ", ".join(f"`{name}`" for name in ORDER)
         raise StepError(f"a strategy is some of the steps {expected}, in this order and with `dtp`: found {words}")
-    options = {one.step.name: dict(one.options) | ({} if one.value is None else {VALUE: one.value}) for one in given}
+    options = {name_of(one): dict(one.options) | ({} if one.value is None else {VALUE: one.value}) for one in given}
     found = Strategy(**{f.name: f.read(options[f.step]) for f in FIELDS.values() if f.step in options})
-    for one, again in zip(given, steps_of(found), strict=True):
-        _require_same(one, again)
+    again = {name_of(one): one for one in steps_of(found)}
+    for one in given:
+        if name_of(one) not in again:
+            raise StepError(f"no strategy has the step `{one}` without more")
+        _require_same(one, again[name_of(one)])
     return found
 
 
@@ -92,7 +109,7 @@ def _require_same(given: Application, again: Application) -> None:
         stated, carried = (one.options.get(name, option.default) for one in (given, again))
         is_left_to_step = name not in given.options and option.default is None
         if name not in WHERE and stated != carried and not is_left_to_step:
-            raise StepError(f"no strategy has `{name}={stated}` of the step `{step.name}`")
+            raise StepError(f"no strategy has `{name}={written(stated)}` of the step `{step.name}`")
 
 
 def _value(application: Application) -> Any:
