@@ -146,7 +146,7 @@ def refuse_unused(tries: Tries, space: Space, subject: Subject) -> None:
         if field in tries.asked and tries.asked[field] != getattr(usual, field, None):
             for need in question.needs:
                 if not _is_met(need, degrees, whole):
-                    raise Refused(f"`{question.named or f'--{question.flag}'}` is for {need.what}", need.help)
+                    raise Refused(f"`{question.named or f'--{question.flag}'}` is for {need.what}", need.hint)
 
 
 def _is_met(need: Requirement, degrees: Plans, space: Space) -> bool:

@@ -1,13 +1,14 @@
 """Plans by columns: the same, in the same order, as if each was made from the one before it."""
 
 import random
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 
 import pytest
 
 from distir.search.plans import Plans
+from distir.search.rows import Row
 from distir.search.space import Space
-from distir.transform.strategy import AXES, Strategy
+from distir.transform.strategy import AXES, DEGREES, SEARCHED, Strategy
 
 SPACES = {
     "paper": Space(16, (64, 128)),
@@ -66,6 +67,13 @@ def test_plans_by_columns_are_a_sequence():
     assert plans[-1] in plans
     assert replace(each[0], skew=7.5) not in plans
     assert plans.column("data").tolist() == [plan.data for plan in each]
+
+
+def test_rows_have_a_column_for_each_field_that_is_searched():
+    columns = {column.name: column.default for column in fields(Row)}
+    for name, field in SEARCHED.items():
+        assert field.column in columns
+        assert name in DEGREES[:3] or columns[field.column] in (field.default, "", MISSING)
 
 
 def test_what_depends_on_few_fields_is_found_once_for_each_of_their_values():

@@ -32,9 +32,14 @@ class Requirement:
 
     met: Callable[[Strategy], bool]
     what: str
-    help: str
+    help: str | Callable[[], str]
     depends: Sequence[str]
     """The fields on which that depends."""
+
+    @property
+    def hint(self) -> str:
+        """Which options give it."""
+        return self.help if isinstance(self.help, str) else self.help()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ commands take their options from these declarations.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +36,13 @@ def _schedules() -> Collection[str]:
     from distir.transform.pipeline import SCHEDULES
 
     return sorted(SCHEDULES)
+
+
+def _schedules_that(are_such: Callable[[Schedule], bool]) -> str:
+    """The options that name such schedules."""
+    from distir.transform.pipeline import SCHEDULES
+
+    return " or ".join(f"`--schedule {name}`" for name, known in SCHEDULES.items() if are_such(known))
 
 
 def _sums() -> Collection[str]:
@@ -110,11 +117,16 @@ SHARED_EXPERTS = Requirement(
     "`--cp 2 --ep 2` of a model with experts has",
     ("context", "experts"),
 )
-CUT = Requirement(_cuts, "schedules that cut sequences", "`--schedule seq1f1b`", ("pipeline", "context", "schedule"))
+CUT = Requirement(
+    _cuts,
+    "schedules that cut sequences",
+    lambda: _schedules_that(lambda known: known.cuts),
+    ("pipeline", "context", "schedule"),
+)
 OPEN = Requirement(
     _has_virtual,
     "schedules that have any number of stages on a device",
-    "`--schedule interleaved`",
+    lambda: _schedules_that(lambda known: known.virtual),
     ("pipeline", "context", "schedule"),
 )
 LAYERS_BESIDE_OTHERS = Requirement(
