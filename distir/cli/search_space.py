@@ -13,7 +13,7 @@ import typer
 from distir.cli.arguments import taking
 from distir.cli.endings import Refused
 from distir.cli.forms import Label
-from distir.transform.strategy import AXES, DEGREES, FIELDS, RECOMPUTED, Choices, Question, Requirement, Strategy
+from distir.transform.strategy import AXES, DEGREES, FIELDS, RECOMPUTED, Question, Requirement, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,15 +138,20 @@ def refuse_unused(tries: Tries, space: Space, subject: Subject) -> None:
     from distir.search.plans import Plans
 
     degrees = Plans.of(Strategy(d, t, p, context=c) for d, t, p, c in space.degrees())
-    whole, usual = space.for_experts(subject.experts), Choices(1)
+    whole = space.for_experts(subject.experts)
     if tries.accumulate and degrees.column("pipeline").min() > 1:
         lacking = "`--accumulate` is for plans without a pipeline, and P exceeds 1 in all"
         raise Refused(lacking, "`--microbatches` says K of pipelines")
     for field, question in QUESTIONS.values():
-        if field in tries.asked and tries.asked[field] != getattr(usual, field, None):
+        if _says_more(tries.asked.get(field), FIELDS[field].default):
             for need in question.needs:
                 if not _is_met(need, degrees, whole):
                     raise Refused(f"`{question.named or f'--{question.flag}'}` is for {need.what}", need.hint)
+
+
+def _says_more(asked: Any, default: Any) -> bool:
+    """Whether an option says other values than a field has anyway."""
+    return asked is not None and (asked if isinstance(asked, tuple) else (asked,)) != (default,)
 
 
 def _is_met(need: Requirement, degrees: Plans, space: Space) -> bool:
