@@ -489,22 +489,23 @@ class Strategy:
         ),
     )
     """With `overlap`, whether collectives of layers run beside passes of other microbatches, too."""
-
     kinds: tuple[str, ...] = declared(
         (), "overlap_kinds", step="overlap", option=VALUE, read=lambda options: _kinds_in(options)
     )
     """With `overlap`, which kinds of that step there are; none for all but `passes`."""
     behind_sums: bool = declared(False, "behind_sums", step="overlap", option="behind_sums")
+    """The option of its kind `weights`."""
     optimizer: str = declared(
         "", "optimizer", step="grad", option="optimizer", read=lambda options: options.get("optimizer", "sgd")
     )
-    """Of the training step that is derived of a forward program, by the step `grad`; empty: the program is trained as
-    it is. So are the following."""
+    """Of the step `grad`, which derives the training step of a forward program; empty: it is one already. The next four
+    are options of that step, too."""
     precision: str = declared("keep", "precision", step="grad", option="precision")
     gradients: str = declared("auto", "gradients", step="grad", option="gradients")
     master: str = declared("beside", "master", step="grad", option="master")
     clip: float | None = declared(None, "clip", step="grad", option="clip")
     seeded: bool = _applied("seeded", "seeded")
+    """Whether dropout draws its numbers from a seed."""
     scaling: str = declared("", "fp8", step="fp8", option=VALUE, read=lambda options: options.get(VALUE, "block"))
     """How products in 8-bit floats are scaled, as the step `fp8` says; empty for none."""
     scaled_experts: bool = declared(False, "fp8_experts", step="fp8", option="experts")
@@ -527,12 +528,15 @@ class Strategy:
         said=lambda s: {VALUE: "optimizer"} if s.state_on_host else None,
         read=lambda _: True,
     )
+    """Whether the state of the optimizer is in the memory of the host."""
     layout: str = declared("pdt", "layout", option="layout")
     """The axes from outermost to innermost, as the step `dtp` says."""
     expert_parallel: int = declared(0, "expert_parallel", option="expert_parallel")
     """Over how many devices of a stage experts are split, in the place of `experts`."""
     dispatcher: str = declared("alltoall", "dispatcher", option="dispatcher")
+    """How tokens get to their experts, as the step `ep` says."""
     scatter_gather: bool | None = declared(None, "scatter_gather", option="scatter_gather")
+    """Whether shards send parts to the next stage, as the step `tp` says; None: the step decides."""
     whole: tuple[str, ...] = declared((), "whole", option="whole")
     """Ops whose operands shards have whole, as the step `tp` says."""
     wide_sums: bool = declared(
@@ -546,7 +550,7 @@ class Strategy:
     decomposed: tuple[str, ...] = declared((), "decomposed", step="decompose", option=VALUE)
     """Ops that are written out as others, once the program is distributed."""
     kernels: str = declared("compiled", "kernels", step="fuse", option="kernels")
-    """With `fuse`: who writes kernels, as that step says. So are the following."""
+    """With `fuse`: whose kernels they are, as that step says. The next two are options of that step, too."""
     apart: tuple[str, ...] = declared((), "apart", step="fuse", option="apart")
     around: tuple[str, ...] = declared((), "around", step="fuse", option="around")
 
@@ -592,7 +596,7 @@ FIELDS: Final = declarations(Strategy)
 """What is declared of each field, by name."""
 
 SEARCHED: Final = {name: field for name, field in FIELDS.items() if field.searched}
-"""Those that a search tries values of: the first ones. Rows have a column for each."""
+"""Those of which a search tries values. Rows have a column for each."""
 
 _NESTED = (
     *("experts", "skew", "context", "kind", "schedule", "virtual", "chunks", "zero", "shard", "checkpoint"),
