@@ -24,22 +24,22 @@ from distir.cost import load
 from distir.ir import Call
 from distir.ir.collection import paused_collection
 from distir.search.evaluate import evaluate
-from distir.search.plan import Plan
 from distir.search.rows import Row
 from distir.search.subject import Subject
 from distir.simulate import simulate
 from distir.transform import transform
+from distir.transform.strategy import Strategy
 
 MODEL = "gpt2-175b"
 NODE = "dgx-a100"
 DEVICES_PER_NODE = 8
 
 PLANS = (
-    Plan(128, 8, 16, 32, zero=1),
-    Plan(128, 8, 16, 32, "interleaved", virtual=4, zero=1),
-    Plan(64, 8, 16, 32, "zb-v", context=2, kind="allgather", zero=1, sequence=True, overlap=True, fuse=True),
-    Plan(64, 8, 32, 128, "zb-v", zero=1, sequence=True, overlap=True, fuse=True),
-    Plan(128, 8, 16, 32, zero=3, sequence=True, overlap=True, fuse=True),
+    Strategy(128, 8, 16, 32, zero=1),
+    Strategy(128, 8, 16, 32, "interleaved", virtual=4, zero=1),
+    Strategy(64, 8, 16, 32, "zb-v", context=2, kind="allgather", zero=1, sequence=True, overlap=True, fuse=True),
+    Strategy(64, 8, 32, 128, "zb-v", zero=1, sequence=True, overlap=True, fuse=True),
+    Strategy(128, 8, 16, 32, zero=3, sequence=True, overlap=True, fuse=True),
 )
 """Of 16,384 devices, for microbatches of one sequence."""
 
@@ -77,7 +77,7 @@ def plans() -> None:
         print(f"    {plan!s:<62} {said:<15} {spent:5.1f} s {memory:5.0f} MB {spent / first:5.1f}")
 
 
-def cold(plan: Plan) -> tuple[Row, float, float]:
+def cold(plan: Strategy) -> tuple[Row, float, float]:
     """The row of a plan, the seconds of CPU that it took, and the most memory of the process in MB."""
     module = transform(models.named("llama3-405b"), "grad", "optimizer=adamw", "precision=mixed")
     subject = Subject("llama3-405b", module, load("2048x-dgx-h100").sustained())

@@ -24,12 +24,12 @@ from distir import models
 from distir.cost import load
 from distir.search.annealing import Annealing
 from distir.search.evaluate import evaluate
-from distir.search.plan import Plan
 from distir.search.searching import Method, Search
 from distir.search.space import Space
 from distir.search.subject import Subject
 from distir.search.work import Workers
 from distir.transform import transform
+from distir.transform.strategy import Strategy
 
 HARDWARE = "dgx2-v100"
 DEVICES = 16
@@ -54,12 +54,12 @@ def main() -> None:
         return
     names = asked.models
     if names == MLPS:
-        one("mlp-103b", Plan(4, 2, 2, 128))
+        one("mlp-103b", Strategy(4, 2, 2, 128))
     for name in names:
         grid(name)
 
 
-def one(name: str, plan: Plan) -> None:
+def one(name: str, plan: Strategy) -> None:
     """A configuration, transform and simulation together: as a search meets it first, and as it meets the next one.
 
     Before the first one there were others, of as many devices in other stages; so the model has been read already. The

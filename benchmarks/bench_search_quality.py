@@ -87,14 +87,14 @@ def restricted(space: Space, draw: random.Random) -> Space:
     """The space with few values on each axis."""
     return replace(
         space,
-        schedules=tuple(draw.sample(space.schedules, 2)),
+        schedule=tuple(draw.sample(space.schedule, 2)),
         virtual=space.virtual[:1],
         zero=tuple(sorted(draw.sample(space.zero, 2))),
         shard=(),
         checkpoint=draw.choice(((False,), (True,), (False, True))),
         recompute=("",),
         context=draw.choice(((1,), (1, 2))),
-        kinds=space.kinds[:1],
+        kind=space.kind[:1],
         sequence=(draw.random() < 0.5,),
         overlap=draw.choice(((True,), (False, True))),
         fuse=True,

@@ -125,7 +125,7 @@ def steps() -> str:
         parts += [f"## `{name}` {{#{name}}}", *_paragraphs(step.documentation)]
         rows = [(f"`{o.name}`", f"`{o.kind}`", "required" if o.required else f"`{o.default}`") for o in _options(step)]
         parts += [_table(("option", "kind", "default"), rows)] if rows else []
-    return _page([*parts, *_schedules()])
+    return _page([*parts, *_schedules(), *_strategies()])
 
 
 def _schedules() -> list[str]:
@@ -135,6 +135,25 @@ def _schedules() -> list[str]:
     for name, schedule in SCHEDULES.items():
         parts += [f"### `{name}` {{#{name}}}", *_paragraphs(inspect.getdoc(schedule.rule) or "")]
     return parts
+
+
+def _strategies() -> list[str]:
+    """What is declared of the fields of a strategy."""
+    from distir.transform.strategy import FIELDS
+
+    rows: list[tuple[str, ...]] = []
+    for name, field in FIELDS.items():
+        asked, needs = field.asked, [need.what.partition(",")[0] for need in field.asked.needs] if field.asked else []
+        option = (f"`--{asked.flag}`", asked.help) if asked is not None else ("", "")
+        own = (f"`{name}`", f"`{field.default!r}`", f"`{field.step}`", f"`{field.column}`")
+        rows.append((*own, *option, " and ".join(needs)))
+    head = ("field", "default", "step", "column of rows", "option of `search`", "what is tried", "for")
+    return [
+        "## Strategies {#strategies}",
+        "The fields of `distir.transform.Strategy`: `apply(module, strategy)` applies the steps that say them. "
+        "A search tries values of those that have an option.",
+        _table(head, rows),
+    ]
 
 
 def _options(step: Any) -> list[Any]:

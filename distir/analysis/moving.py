@@ -52,10 +52,8 @@ def axes_of(collective: Apply) -> tuple[str, ...]:
 
 def _moved(meshes: Meshes, statement: Apply, axes: tuple[str, ...], v: Value, w: Value) -> Value:
     if isinstance(w, TupleType):
-        cuts = [
-            cut for t in tensors(type_of(v)) for axis in axes if isinstance(cut := along(t.places, axis), SplitAlong)
-        ]
-        if statement.attrs.get("op") == "max" or any(cut.has_several for cut in cuts):
+        cuts = [along(t.places, axis) for t in tensors(type_of(v)) for axis in axes]
+        if statement.attrs.get("op") == "max" or any(isinstance(cut, SplitAlong) and cut.has_several for cut in cuts):
             message = f"`{statement.op}` of pending maxima, or of parts in blocks or zig-zag, takes no tuple"
             raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="unpack it")
         items = (_moved(meshes, statement, axes, item_of(v, k), item) for k, item in enumerate(w.items))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, cast
 
 import typer
@@ -47,6 +48,36 @@ def call(
             raise ended.__context__ from None
         raise
     return code if isinstance(code, int) else 0
+
+
+def taking(
+    name: str, options: Mapping[str, Any], gathered: Callable[[dict[str, Any]], Any]
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """A decorator of commands: `options`, annotated, are in the place of the parameter `name`.
+
+    The command gets there what is `gathered` of their values, each None where it is not given.
+    """
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        own = inspect.signature(command, eval_str=True)
+        params: list[inspect.Parameter] = []
+        for param in own.parameters.values():
+            if param.name == name:
+                params += [inspect.Parameter(n, param.kind, default=None, annotation=a) for n, a in options.items()]
+            else:
+                params.append(param)
+
+        @wraps(command)
+        def called(**values: Any) -> int:
+            mine = {option: values.pop(option) for option in options}
+            return command(**values, **{name: gathered(mine)})
+
+        del called.__wrapped__  # whose parameters typer would read
+        called.__signature__ = own.replace(parameters=params)  # pyright: ignore[reportAttributeAccessIssue]: inspect reads it
+        called.__annotations__ = {p.name: p.annotation for p in params}
+        return called
+
+    return decorate
 
 
 def complaint(error: Exception) -> tuple[str, str]:

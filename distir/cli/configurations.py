@@ -175,7 +175,7 @@ def _verdict(memory: RunMemory) -> str:
 
 def _of_peak(precision: str) -> str:
     """Of which peak the share is, where it is not that of products in 16 bits."""
-    from distir.validate.words import EIGHT_BITS
+    from distir.validate.strategies import EIGHT_BITS
 
     if precision in EIGHT_BITS:
         return " of the peak in 8 bits"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from distir.cli import output
+from distir.cli.arguments import taking
 from distir.cli.endings import Refused
 
 if TYPE_CHECKING:
@@ -95,29 +95,13 @@ class ModelOptions:
         return {**self.sizes, **{name: value for name, value in others if value is not None}}
 
 
-def takes_model_options(command: Callable[..., int]) -> Callable[..., int]:
-    """A command with all of `OPTIONS` in the place of its parameter `of`, which gets what was given of them."""
-    from inspect import Parameter, signature
+def _given(values: dict[str, Any]) -> ModelOptions:
+    sizes = {name: value for name, value in values.items() if value is not None and name not in OTHERS}
+    return ModelOptions(sizes, **{name: values[name] for name in OTHERS})
 
-    own = signature(command, eval_str=True)
-    params: list[Parameter] = []
-    for param in own.parameters.values():
-        if param.name != "of":
-            params.append(param)
-            continue
-        params += [Parameter(n, param.kind, default=None, annotation=OPTIONS[n]) for n in OPTIONS]
 
-    @wraps(command)
-    def called(**values: Any) -> int:
-        mine = {name: values.pop(name) for name in OPTIONS}
-        sizes = {name: value for name, value in mine.items() if value is not None and name not in OTHERS}
-        return command(**values, of=ModelOptions(sizes, **{name: mine[name] for name in OTHERS}))
-
-    del called.__wrapped__  # whose parameters typer would read
-    called.__signature__ = own.replace(parameters=params)  # pyright: ignore[reportAttributeAccessIssue]: inspect reads it
-    called.__annotations__ = {p.name: p.annotation for p in params}
-    return called
-
+takes_model_options = taking("of", OPTIONS, _given)
+"""A command with all of `OPTIONS` in the place of its parameter `of`, which gets what was given of them."""
 
 OTHERS: Final = ("dtype", "phase", "context", "dropout", "capacity_factor")
 """Those of `OPTIONS` that are no sizes of a model."""

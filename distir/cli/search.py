@@ -21,7 +21,7 @@ from distir.cli.search_outputs import (
     time_out,
     token_count,
 )
-from distir.cli.search_space import Tries, integers
+from distir.cli.search_space import Tries, integers, refuse_unused, takes_tries
 from distir.cli.search_subject import TRAINING, SearchedModel, SearchedOn, in_fp8, is_forward, subject_on
 from distir.files.reading import why_not
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 @named.takes_model_options
+@takes_tries
 def search(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A sequential .dir program, or a model name, such as llama3-8b.")
@@ -59,141 +60,12 @@ def search(
         ),
         Label("Batch sizes of training"),
     ] = None,
-    dp: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,…", help="D to try. [default: all that there are]"),
-        Label("Degrees of data parallelism"),
-    ] = None,
-    tp: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,…", help="T to try. [default: all that there are]"),
-        Label("Degrees of tensor parallelism"),
-    ] = None,
-    pp: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,…", help="P to try. [default: all that there are]"),
-        Label("Degrees of pipeline parallelism"),
-    ] = None,
-    cp: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,…", help="How many devices share a sequence. [default: 1; of training all]"),
-        Label("Degrees of context parallelism"),
-    ] = None,
-    cp_kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="S,S,…", help="Of these: allgather, a2a (Ulysses), ring. [default: allgather; of training all]"
-        ),
-        Label("Kinds of context parallelism"),
-    ] = None,
-    ep: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,…", help="Over how many of D experts are split. [default: all that divide them]"),
-        Label("Degrees of expert parallelism"),
-    ] = None,
-    skew: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="Tokens of the busiest device, to the mean; 0: room for all. [default: 1]"),
-        Label("Skew of experts"),
-    ] = None,
-    microbatches: Annotated[
-        str | None, typer.Option(metavar="N,N,…", help="K to try. [default: 2,4,…,128]"), Label("Microbatches")
-    ] = None,
-    accumulate: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,…", help="K to try where P is 1: gradients of K microbatches. [default: 1]"),
-        Label("Microbatches without a pipeline"),
-    ] = None,
-    micro_batch: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,…", help="Instead of K, for any P: examples in a replica's microbatch."),
-        Label("Microbatch sizes"),
-    ] = None,
-    schedule: Annotated[
-        str | None,
-        typer.Option(metavar="S,S,…", help="Pipeline schedules to try, such as 1f1b,zb-h1. [default: 1f1b]"),
-        Label("Schedules"),
-    ] = None,
-    virtual: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,…", help="Stages of a device to try, for interleaved. [default: 2]"),
-        Label("Virtual stages"),
-    ] = None,
-    chunks: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,…", help="Parts of a sequence to try, for seq1f1b. [default: 2,4]"),
-        Label("Chunks of sequences"),
-    ] = None,
-    sums: Annotated[
-        str,
-        typer.Option(metavar="layer,stage", help="Gradients of microbatches: added by layer, or by stage."),
-        Label("Sums of gradients"),
-    ] = "layer",
-    zero: Annotated[
-        str | None, typer.Option(metavar="N,N,…", help="ZeRO stages to try, 0 to 3. [default: 0]"), Label("ZeRO stages")
-    ] = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,…", help="Replicas that partition state by ZeRO, beside all: HSDP."),
-        Label("Groups that partition state"),
-    ] = None,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            metavar="S,S,…",
-            help="What to recompute: off, on (full), selective, products; of so many layers, as full:16; both: off,on. "
-            "[default: off]",
-        ),
-        Label("Checkpointing"),
-    ] = None,
-    balance: Annotated[
-        str | None,
-        typer.Option(
-            metavar="S,S,…",
-            help="Layers of stages: equally many (uniform), for equal times (cost), for little memory (memory). "
-            "[default: uniform; of training uniform,cost]",
-        ),
-        Label("Layers of stages"),
-    ] = None,
-    etp: Annotated[
-        str | None,
-        typer.Option(metavar="0,1,2", help="Split each expert over so many of T shards, or over all (0). [default: 0]"),
-        Label("Experts of shards"),
-    ] = None,
-    cp_experts: Annotated[
-        bool | None,
-        typer.Option("--cp-experts/--no-cp-experts", help="Also divide experts among devices that share sequences."),
-        Label("Experts over sequence groups"),
-    ] = None,
+    *,
+    tries: Tries,
     fp8: Annotated[
         str | None,
         typer.Option(metavar="tensor|block|delayed", help="Products in 8-bit floats, where the hardware has them."),
         Label("8-bit products"),
-    ] = None,
-    sequence_parallel: Annotated[
-        bool | None,
-        typer.Option("--sequence-parallel/--no-sequence-parallel", help="Also split what T leaves whole."),
-        Label("Sequence parallelism"),
-    ] = None,
-    fuse: Annotated[
-        bool | None, typer.Option("--fuse/--no-fuse", help="Fuse each program's ops into kernels."), Label("Fusion")
-    ] = None,
-    overlap: Annotated[
-        bool | None,
-        typer.Option("--overlap/--no-overlap", help="Try each plan with communication beside computation, too."),
-        Label("Overlap"),
-    ] = None,
-    passes: Annotated[
-        bool | None,
-        typer.Option(
-            "--passes/--no-passes", help="With --overlap, also what layers communicate beside other microbatches."
-        ),
-        Label("Overlap of passes"),
-    ] = None,
-    fix: Annotated[
-        list[str] | None,
-        typer.Option(metavar="D=2", help="Fix a degree to one or more values."),
-        Label("Fixed degrees"),
     ] = None,
     sustained: Annotated[
         bool | None,
@@ -208,11 +80,6 @@ def search(
         typer.Option(metavar="SIZE", help="How much of a device's memory to use at most, such as 70GB."),
         Label("Memory to use"),
     ] = None,
-    all_divisors: Annotated[
-        bool,
-        typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two."),
-        Label("All divisors"),
-    ] = False,
     method: Annotated[
         str | None,
         typer.Option(metavar="|".join(METHODS), help="The search method. [default: grid; of training anneal]"),
@@ -287,7 +154,6 @@ def search(
         typer.Option(metavar="STEPS", help="Steps to apply first, such as 'grad optimizer=adamw precision=mixed'."),
         Label("Steps to apply first"),
     ] = None,
-    *,
     of: named.ModelOptions,
     as_json: options.AsJson = False,
     progress: Annotated[
@@ -320,40 +186,34 @@ def search(
     """
     from dataclasses import replace
 
-    from distir.cli.search_unused import refuse_unused
     from distir.search import SpaceError, Table
     from distir.search.log import LogError
     from distir.search.plot import PlotError
 
-    asked = {"K": microbatches, "accumulate": accumulate, "micro": micro_batch, "batch": batch_size, "zero": zero}
-    asked |= {"D": dp, "T": tp, "P": pp, "ep": ep, "cp": cp, "virtual": virtual, "shard": shard, "etp": etp}
-    asked |= {"chunks": chunks}
     trained = global_batch is not None or (batch_size is None and apply is None and is_forward(model))
     if trained:
         if batch_size is not None:
             raise Refused("`--global-batch` excludes `--batch-size`", "both are the batch of a step")
-        asked["batch"] = global_batch
         apply = TRAINING if apply is None and is_forward(model) else apply
+    stated = {"batch-size": batch_size, "global-batch": global_batch}
+    batches = next((integers(text, flag) for flag, text in stated.items() if text is not None), ())
     apply = apply if fp8 is None else f"{in_fp8(fp8, SearchedOn(hardware, nodes, None, False))} {apply or ''}".strip()
     chosen_model = SearchedModel(model, of, apply)
     try:
         check_outputs(plot or (), export, row, progress)
         check_jobs(jobs, backend)
         wanted = searching.Wanted(top, front(pareto), token_count(tokens), price_of(price), power)
-        sizes = {name: integers(text, name) for name, text in asked.items() if text is not None}
         hot = trained if sustained is None else sustained
         subject = subject_on(
-            chosen_model, SearchedOn(hardware, nodes, max_memory, hot), bind or (), "batch" in sizes or trained
+            chosen_model, SearchedOn(hardware, nodes, max_memory, hot), bind or (), bool(batches) or trained
         )
         count = subject.hardware.devices if devices is None else devices
         check_figures(wanted, subject)
-        if trained and "batch" not in sizes:
+        if trained and not batches:
             batch, why = usual_batch(subject, count)
-            sizes["batch"] = (batch,)
+            batches = (batch,)
             output.tell(f"the batch of a step is not stated: {batch}, {why}; `--global-batch N` says another")
-        how = (schedule, sums, checkpoint, balance, cp_kind, sequence_parallel, fuse, overlap, passes, cp_experts, skew)
-        tries = Tries(sizes, *how, fix or (), all_divisors)
-        space = tries.space(subject, count, trained)
+        space = tries.space(subject, count, batches, trained)
         explained = trained if explain is None else explain
         how_long = Effort(method, budget, steps, seed, trained)
         chosen = replace(how_long.search(subject, space, jobs, backend), explain=explained)

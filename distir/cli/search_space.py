@@ -1,159 +1,208 @@
-"""The options of `distir search` as a `Space`. Refuses all invalid options."""
+"""The options of `distir search` that say what is tried, and the `Space` of what they say. Refuses all invalid ones.
+
+Those of the fields of a strategy are made of what these declare.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import typer
+
+from distir.cli.arguments import taking
 from distir.cli.endings import Refused
+from distir.cli.forms import Label
+from distir.transform.strategy import AXES, DEGREES, FIELDS, RECOMPUTED, Question, Requirement, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from distir.search import Space, Subject
+    from distir.search.plans import Plans
 
-DEGREES = {"D": "dp", "T": "tp", "P": "pp"}
-"""The options that say which degrees are tried."""
+REPLICATED: Final = DEGREES[:3]
+"""The fields of D, T and P, to which `--fix` restricts a space, too."""
 
-ALIASES = {"ulysses": "a2a", "all-gather": "allgather", "all-to-all": "a2a"}
-"""Other words for kinds of context parallelism."""
-
-ELSEWHERE = {
-    "selects": "a size selects for one program alone; here `--max-memory` says it, with `--checkpoint off,products,on`",
-}
-"""Where to go with what steps have and a search has not."""
+ELSEWHERE = "a size selects for one program alone; here `--max-memory` says it, with `--checkpoint off,products,on`"
+"""Where to go with what the step `checkpoint` has and a search has not."""
 
 NUMBERS = "comma-separated numbers, such as 128,256"
 
 
-class Tries(NamedTuple):
-    """The values to try, by option; None if an option is not given."""
+def _asked(question: Question) -> Any:
+    """The option of a command for a field of a strategy."""
+    label, meaning = Label(question.label), question.help
+    if question.kind == "switch":
+        return Annotated[bool | None, typer.Option(f"--{question.flag}/--no-{question.flag}", help=meaning), label]
+    if question.kind == "factor":
+        return Annotated[float | None, typer.Option(metavar=question.shape, help=meaning), label]
+    return Annotated[str | None, typer.Option(metavar=question.shape, help=meaning), label]
 
-    sizes: dict[str, tuple[int, ...]]
-    schedule: str | None
-    sums: str
-    checkpoint: str | None
-    balance: str | None
-    cp_kind: str | None
-    sequence: bool | None
-    fuse: bool | None
-    overlap: bool | None
-    passes: bool | None
-    cp_experts: bool | None
-    skew: float | None
-    fix: Any
+
+def _numbers(help: str, label: str) -> Any:
+    return Annotated[str | None, typer.Option(metavar="N,N,…", help=help), Label(label)]
+
+
+QUESTIONS: Final = {
+    field.asked.name: (field.name, field.asked)
+    for field in (*(FIELDS[name] for name in REPLICATED), *AXES)
+    if field.asked is not None
+}
+"""By option: the field of a strategy that it asks for, and how."""
+
+OPTIONS: Final = {
+    **{name: _asked(question) for name, (_, question) in QUESTIONS.items()},
+    "accumulate": _numbers(
+        "K to try where P is 1: gradients of K microbatches. [default: 1]", "Microbatches without a pipeline"
+    ),
+    "micro_batch": _numbers("Instead of K, for any P: examples in a replica's microbatch.", "Microbatch sizes"),
+    "fix": Annotated[
+        list[str] | None,
+        typer.Option(metavar="D=2", help="Fix a degree to one or more values."),
+        Label("Fixed degrees"),
+    ],
+    "all_divisors": Annotated[
+        bool,
+        typer.Option("--all-divisors", help="Try all divisors as degrees, not only powers of two."),
+        Label("All divisors"),
+    ],
+}
+"""The options of `distir search` that say what is tried, by the names of parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """The values to try: `asked` by field of a strategy; empty or None where an option does not say."""
+
+    asked: Mapping[str, Any]
+    accumulate: tuple[int, ...]
+    micro_batch: tuple[int, ...]
+    fixed: Mapping[str, tuple[int, ...]]
     all_divisors: bool
 
-    def space(self, subject: Subject, devices: int, trained: bool) -> Space:
+    def space(self, subject: Subject, devices: int, batches: tuple[int, ...], trained: bool) -> Space:
         """The space: all that a training step admits, or the paper's, but for what is said. Raises Refused."""
         from dataclasses import replace
 
         from distir.search import Space
         from distir.search.whole import whole
 
-        batches = self.sizes.get("batch", ())
         if trained and all(size > 0 for size in batches):
             space = whole(subject, devices, batches)
         else:
             space = Space(devices, batches)
-        held = self._held({} if self.all_divisors else space.fixed)
-        axes = self._axes()
-        chosen = {"schedules": "schedule"}
-        stated = {chosen.get(name, name) for name in axes}
-        left = tuple((name, value) for name, value in space.of_the_best if name not in stated)
-        made = replace(
-            space, **self._counts(held, space), **axes, fixed=held, all_divisors=self.all_divisors, of_the_best=left
+        usual = {} if self.all_divisors else space.fixed
+        held = {**usual, **{name: values for name, values in self.fixed.items() if name != "K"}}
+        axes = {name: values for name, values in self.asked.items() if name not in (*REPLICATED, "microbatches")}
+        left = tuple((name, value) for name, value in space.of_the_best if name not in axes)
+        return replace(
+            space, **axes, **self._counts(space), fixed=held, all_divisors=self.all_divisors, of_the_best=left
         )
-        _check_schedules(made.schedules, self.sizes)
-        return made
 
-    def _axes(self) -> dict[str, Any]:
-        """By field of a space: what is said."""
-        sizes, found = self.sizes, dict[str, Any]()
-        if bad := [stage for stage in sizes.get("zero", ()) if stage not in (0, 1, 2, 3)]:
-            raise Refused(f"`--zero` expected stages from 0 to 3, found {bad[0]}")
-        for name, flag in (
-            ("ep", "ep"),
-            ("cp", "cp"),
-            ("virtual", "virtual"),
-            ("shard", "shard"),
-            ("chunks", "chunks"),
-        ):
-            if name in sizes and min(sizes[name]) < 1:
-                raise Refused(f"`--{flag}` expected degrees from 1, found {min(sizes[name])}")
-        if self.skew and self.skew < 1:
-            raise Refused(f"`--skew` expected a multiple of the mean from 1, or 0, found {self.skew:g}")
-        if bad := [n for n in sizes.get("etp", ()) if n < 0]:
-            raise Refused(f"`--etp` expected 0 (each expert split over all shards) or a number of them, found {bad[0]}")
-        fields = {"ep": "experts", "cp": "context", "etp": "etp"}
-        fields |= {name: name for name in ("virtual", "shard", "zero", "chunks")}
-        found |= {field: sizes[name] for name, field in fields.items() if name in sizes}
-        found["sums"] = _words(self.sums, "sums")
-        if self.schedule is not None:
-            found["schedules"] = _words(self.schedule, "schedule")
-        if self.cp_kind is not None:
-            found["kinds"] = _words(self.cp_kind, "cp-kind")
-        if self.balance is not None:
-            found["balance"] = _words(self.balance, "balance")
-        if self.checkpoint is not None:
-            found |= _recomputed(self.checkpoint)
-        switches = {"sequence": self.sequence, "cp_experts": self.cp_experts}
-        switches |= {"overlap": True if self.passes else self.overlap, "passes": self.passes}
-        for name, asked in switches.items():
-            if asked is not None:
-                found[name] = (False, True) if asked else (False,)
-        found |= {} if self.fuse is None else {"fuse": self.fuse}
-        return found | ({} if self.skew is None else {"skew": self.skew})
-
-    def _held(self, usual: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """The degrees that are restricted."""
-        held = dict[str, tuple[int, ...]]()
-        for text in self.fix:
-            name, values = _held(text)
-            if name in held:
-                raise Refused(f"`--fix {name}=` is given twice", f"`--fix {name}=2,4` tries several")
-            held[name] = values
-        for axis, flag in DEGREES.items():
-            if axis in self.sizes:
-                if axis in held:
-                    raise Refused(f"`--{flag}` excludes `--fix {axis}=`", "both say what is tried")
-                if min(self.sizes[axis]) < 1:
-                    raise Refused(f"`--{flag}` expected degrees from 1, found {min(self.sizes[axis])}")
-                held[axis] = self.sizes[axis]
-        return {**usual, **held}
-
-    def _counts(self, held: dict[str, tuple[int, ...]], space: Space) -> dict[str, Any]:
-        """How many microbatches are tried, or of which sizes; takes K out of what is held."""
-        sizes = self.sizes
-        if "K" in held and "K" in sizes:
-            raise Refused("`--microbatches` excludes `--fix K=`", "both say what is tried")
-        stated = "K" in held or sizes.keys() & {"K", "accumulate"}
-        counts = held.pop("K", sizes.get("K", space.microbatches))
-        accumulate = sizes.get("accumulate", (1,) if stated else space.accumulate)
-        if of_each := sizes.get("micro", ()):
-            counts = accumulate = _counts(sizes.get("batch", ()), of_each, bool(stated))
-        if min(counts) < 1:
-            raise Refused(f"`--microbatches` expected 1 or more, found {min(counts)}")
-        if min(accumulate) < 1:
-            raise Refused(f"`--accumulate` expected 1 or more, found {min(accumulate)}")
-        own = of_each or (() if stated else space.micro_batches)
+    def _counts(self, space: Space) -> dict[str, Any]:
+        """How many microbatches are tried, or of which sizes."""
+        counts = self.fixed.get("K") or self.asked.get("microbatches", ())
+        stated = bool(counts or self.accumulate)
+        accumulate = self.accumulate or ((1,) if stated else space.accumulate)
+        counts = counts or space.microbatches
+        if self.micro_batch:
+            counts = accumulate = _counts(space.batch_sizes, self.micro_batch, stated)
+        own = self.micro_batch or (() if stated else space.micro_batches)
         return {"microbatches": counts, "accumulate": accumulate, "micro_batches": own}
 
 
-def _check_schedules(schedules: tuple[str, ...], sizes: Mapping[str, object]) -> None:
-    """Raises Refused for an option that no schedule which is tried has."""
-    from distir.transform.pipeline import SCHEDULES
+def _tried(given: Mapping[str, Any]) -> Tries:
+    """What options say is tried. Raises Refused."""
+    asked = dict[str, Any]()
+    for option, (field, question) in QUESTIONS.items():
+        if given[option] is not None:
+            asked |= _recomputed(given[option]) if field == "checkpoint" else {field: _values(question, given[option])}
+    if given["passes"]:
+        if given["overlap"] is False:
+            raise Refused("`--passes` excludes `--no-overlap`", "passes overlap what layers communicate")
+        asked["overlap"] = (False, True)
+    own = {name: integers(given[name], name.replace("_", "-")) for name in ("accumulate", "micro_batch") if given[name]}
+    for name, values in own.items():
+        _require(min(values) >= 1, name.replace("_", "-"), "1 or more", min(values))
+    fixed = _fixed(given["fix"] or (), asked)
+    return Tries(asked, own.get("accumulate", ()), own.get("micro_batch", ()), fixed, given["all_divisors"] or False)
 
-    for option, what in {"chunks": "cut sequences", "virtual": "have any number of stages on a device"}.items():
-        takes = [name for name, known in SCHEDULES.items() if (known.cuts if option == "chunks" else known.virtual)]
-        if option in sizes and not set(takes) & set(schedules):
-            hint = " or ".join(f"`--schedule {name}`" for name in takes)
-            raise Refused(f"`--{option}` is for schedules that {what}", hint)
+
+takes_tries = taking("tries", OPTIONS, _tried)
+"""A command with all of `OPTIONS` in the place of its parameter `tries`, which gets what they say is tried."""
+
+
+def refuse_unused(tries: Tries, space: Space, subject: Subject) -> None:
+    """Raises Refused for an option that no plan would use, and SpaceError where there are no plans."""
+    from distir.search.plans import Plans
+
+    degrees = Plans.of(Strategy(d, t, p, context=c) for d, t, p, c in space.degrees())
+    whole = space.for_experts(subject.experts)
+    if tries.accumulate and degrees.column("pipeline").min() > 1:
+        lacking = "`--accumulate` is for plans without a pipeline, and P exceeds 1 in all"
+        raise Refused(lacking, "`--microbatches` says K of pipelines")
+    for field, question in QUESTIONS.values():
+        if _says_more(tries.asked.get(field), FIELDS[field].default):
+            for need in question.needs:
+                if not _is_met(need, degrees, whole):
+                    raise Refused(f"`{question.named or f'--{question.flag}'}` is for {need.what}", need.hint)
+
+
+def _says_more(asked: Any, default: Any) -> bool:
+    """Whether an option says other values than a field has anyway."""
+    return asked is not None and (asked if isinstance(asked, tuple) else (asked,)) != (default,)
+
+
+def _is_met(need: Requirement, degrees: Plans, space: Space) -> bool:
+    """Whether some plan of a space has what a field needs."""
+    plans = degrees
+    for axis in AXES:
+        if axis.name in need.depends and axis.name not in DEGREES:
+            plans = plans.along(axis, space)
+    first, _ = plans.groups(*need.depends)
+    return any(need.met(plan) for plan in plans.take(first))
+
+
+def _values(question: Question, given: Any) -> Any:
+    """The values to try that an option says. Raises Refused for one that the field cannot have."""
+    match question.kind:
+        case "switch":
+            return question.on if given else question.off
+        case "factor":
+            _require(not given or given >= question.least, question.flag, question.expected, f"{given:g}")
+            return given
+        case "words":
+            return _words(given, question)
+        case _:
+            found = integers(given, question.flag)
+            for number in found:
+                inside = question.least <= number and (question.most is None or number <= question.most)
+                _require(inside, question.flag, question.expected, number)
+            return found
+
+
+def _require(is_so: bool, flag: str, expected: str, found: object) -> None:
+    if not is_so:
+        raise Refused(f"`--{flag}` expected {expected}, found {found}")
+
+
+def _words(text: str, question: Question) -> tuple[str, ...]:
+    """Comma-separated words of an option. Raises Refused for one that there is not, with the nearest."""
+    from distir.diagnostics import suggestion
+
+    known = [*question.values()]
+    found = tuple(dict.fromkeys(question.alias.get(word := part.strip(), word) for part in text.split(",")))
+    for word in found:
+        if word not in known:
+            some = f"{', '.join(known[:-1])} or {known[-1]}"
+            raise Refused(f"`--{question.flag}` expected {some}, found `{word}`", suggestion(word, known))
+    return found
 
 
 def _recomputed(text: str) -> dict[str, Any]:
     """Fields of a space for what `--checkpoint` says. Raises Refused."""
     from distir.diagnostics import suggestion
-    from distir.search.plan import RECOMPUTED
 
     whether, what = dict[bool, None](), dict[str, None]()
     for part in text.replace("both", "off,on").split(","):
@@ -168,29 +217,9 @@ def _recomputed(text: str) -> dict[str, Any]:
         else:
             known = ("off", "on", "both", *RECOMPUTED)
             hint = "of so many layers: as in full:16" if name in known else suggestion(name, known)
-            if word[:1].isdigit():
-                hint = ELSEWHERE["selects"]
+            hint = ELSEWHERE if word[:1].isdigit() else hint
             raise Refused(f"`--checkpoint` expected some of {', '.join(known)}, found `{word}`", hint)
     return {"checkpoint": tuple(whether), "recompute": tuple(what) or ("",)}
-
-
-def _words(text: str, option: str) -> tuple[str, ...]:
-    """Comma-separated words of an option. Raises Refused for one that there is not, with the nearest."""
-    from distir.diagnostics import suggestion
-    from distir.ops.attention import CONTEXTS
-    from distir.search.plan import BALANCES
-    from distir.transform.pipeline import SCHEDULES, SUMS
-
-    known = {"schedule": sorted(SCHEDULES), "sums": SUMS, "cp-kind": CONTEXTS, "balance": BALANCES}[option]
-    found = tuple(dict.fromkeys(ALIASES.get(word := part.strip(), word) for part in text.split(",")))
-    for word in found:
-        if word not in known and option == "schedule":
-            raise Refused(f"there is no schedule `{word}`", suggestion(word, known))
-        if word not in known:
-            some = ", ".join(known[:-1])
-            hint = ELSEWHERE.get(word) or suggestion(word, known)
-            raise Refused(f"`--{option}` expected {some} or {known[-1]}, found `{word}`", hint)
-    return found
 
 
 def _counts(batches: tuple[int, ...], sizes: tuple[int, ...], counted: bool) -> tuple[int, ...]:
@@ -199,8 +228,6 @@ def _counts(batches: tuple[int, ...], sizes: tuple[int, ...], counted: bool) -> 
         raise Refused("`--micro-batch` excludes `--microbatches` and `--accumulate`", "K is batch / (D * micro-batch)")
     if not batches:
         raise Refused("`--micro-batch` needs `--batch-size`", "K is batch / (D * micro-batch)")
-    if min(sizes) < 1:
-        raise Refused(f"`--micro-batch` expected 1 or more, found {min(sizes)}")
     most = {batch // size for batch in batches for size in sizes if batch > 0 and batch % size == 0}
     if not most:
         found = ", ".join(map(str, sizes))
@@ -214,16 +241,29 @@ def _counts(batches: tuple[int, ...], sizes: tuple[int, ...], counted: bool) -> 
     return tuple(sorted({k for total in most for k in range(1, total + 1) if total % k == 0}))
 
 
-def _held(text: str) -> tuple[str, tuple[int, ...]]:
-    name, equals, values = text.partition("=")
-    if not equals or name not in ("D", "T", "P", "K"):
-        raise Refused(f"`--fix` expected D, T, P or K with numbers, as in D=2,4, found `{text}`")
-    return name, integers(values, f"fix {name}=")
+def _fixed(texts: Any, asked: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The degrees that are restricted, and K, by the columns of rows. Raises Refused."""
+    flags = {FIELDS[name].column: (name, FIELDS[name].asked) for name in (*REPLICATED, "microbatches")}
+    found = dict[str, tuple[int, ...]]()
+    for text in texts:
+        column, equals, values = text.partition("=")
+        if not equals or column not in flags:
+            raise Refused(f"`--fix` expected D, T, P or K with numbers, as in D=2,4, found `{text}`")
+        if column in found:
+            raise Refused(f"`--fix {column}=` is given twice", f"`--fix {column}=2,4` tries several")
+        found[column] = integers(values, f"fix {column}=")
+        _require(column != "K" or min(found[column]) >= 1, "fix K=", "1 or more", min(found[column]))
+    for column, (name, question) in flags.items():
+        if name in asked:
+            if column in found and question is not None:
+                raise Refused(f"`--{question.flag}` excludes `--fix {column}=`", "both say what is tried")
+            if column != "K":
+                found[column] = asked[name]
+    return found
 
 
-def integers(text: str, name: str) -> tuple[int, ...]:
-    """Comma-separated numbers, each once. `name`: what they are of, for messages. Raises Refused."""
-    flag = {"K": "microbatches", "micro": "micro-batch", "batch": "batch-size", **DEGREES}.get(name, name)
+def integers(text: str, flag: str) -> tuple[int, ...]:
+    """Comma-separated numbers, each once. `flag`: the option that says them. Raises Refused."""
     try:
         return tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:

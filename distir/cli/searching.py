@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from distir.cost.price import Price
-    from distir.search import Plan, Row, Search, Table
+    from distir.search import Row, Search, Table
     from distir.search.bounded import Certificate
     from distir.search.economy import Economy
     from distir.search.proving import ProofOfRow
     from distir.search.rows import Binding
+    from distir.transform.strategy import Strategy
 
 
 WORTH_SAYING = 0.05
@@ -121,13 +122,13 @@ class Wanted(NamedTuple):
 def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
     """The table as JSON: what was searched, and the rows that are chosen, times in seconds and memory in bytes."""
     from distir.search import COLUMNS
-    from distir.search.distributed import steps_of
+    from distir.search.distributed import words_for
     from distir.search.rows import rank_correlation
 
     def row(one: Row) -> dict[str, Any]:
         return {name: getattr(one, name) for name in COLUMNS} | {
             "micro_batch": one.micro_batch,
-            "steps": steps_of(chosen.subject, one.plan, one.batch_size),
+            "steps": words_for(chosen.subject, one.plan, one.batch_size),
             **_figures(one, chosen, wanted),
             **({"bound_by": asdict(found)} if (found := bound.get(one.key)) is not None else {}),
             **_proved(one, wanted),
@@ -202,13 +203,13 @@ def _bound(rows: Sequence[Row], chosen: Search, wanted: Wanted) -> dict[Any, Bin
 def _explained(table: Table, chosen: Search, bound: Mapping[Any, Binding | None]) -> Iterator[str]:
     """The steps of the best row, what binds it, and what would make another one the best."""
     from distir.search.binding import changes, other_machines
-    from distir.search.distributed import steps_of
+    from distir.search.distributed import words_for
 
     best = table.best
     if best is None:
         return
     of = f", of the program with a batch of {best.batch_size}" if best.plan.chunks else ""
-    yield f"its steps{of}: {' '.join(steps_of(chosen.subject, best.plan, best.batch_size))}"
+    yield f"its steps{of}: {' '.join(words_for(chosen.subject, best.plan, best.batch_size))}"
     if (found := bound.get(best.key)) is not None:
         yield f"the best is bound by: {found}"
     others = list(changes(chosen.subject, table.rows, chosen.settled))
@@ -328,7 +329,7 @@ def _reasons(table: Table, rows: Sequence[Row]) -> Iterator[str]:
     """Why rows are infeasible, the first reasons, and why some could not be measured."""
     from distir.search.rows import NOT_MEASURED
 
-    reasons: dict[str, list[Plan]] = {}
+    reasons: dict[str, list[Strategy]] = {}
     for row in table.failed:
         reasons.setdefault(row.reason, []).append(row.plan)
     for reason, plans in list(reasons.items())[:REASONS]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from distir.cli import programs, simulating
 from distir.cli.endings import Refused, Wrong, of_hardware
 from distir.cli.files import SUFFIX, replace_file
+from distir.transform.strategy.steps import words_of
 
 if TYPE_CHECKING:
     from distir.diagnostics import Diagnostic
@@ -154,7 +155,7 @@ def search(
     if thorough:
         from dataclasses import replace
 
-        space = replace(space, zero=(0, 1, 3), checkpoint=(False, True), schedules=("1f1b", "zb-h1"), accumulate=(1, 4))
+        space = replace(space, zero=(0, 1, 3), checkpoint=(False, True), schedule=("1f1b", "zb-h1"), accumulate=(1, 4))
     table = search(module, space, machine, model="" if is_file else model)
     limit = None if max_memory is None else parse_bytes(max_memory)
     fitting = [row for row in table.ranked if limit is None or (row.peak_memory_bytes or 0) <= limit]
@@ -332,7 +333,7 @@ def _row(row: Any) -> Answer:
         "latency": _seconds(row.latency_s),
         "throughput": show_rate(row.throughput),
         "peak_memory": _bytes(row.peak_memory_bytes),
-        "steps": row.plan.steps(),
+        "steps": words_of(row.plan),
     }
 
 

@@ -23,7 +23,7 @@ from distir.validate.plans import plan_of
 from distir.validate.predictions import REFUSALS, reason, simulation_of
 from distir.validate.programs import RunProgram
 from distir.validate.runs import MeasuredRun
-from distir.validate.words import EIGHT_BITS
+from distir.validate.strategies import EIGHT_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +130,10 @@ def program_of(job: Job, framework: str, gpu: str) -> RunProgram:
     chosen = FRAMEWORKS[framework]
     if not job.overlap and chosen.overlap and not chosen.always_overlaps:
         kept = tuple(kind for kind in found.step.overlap if kind in ("transfers", ASYNC_TP))
-        found = replace(found, step=replace(found.step, overlap=kept))
+        found = replace(found, step=found.step.overlapping(kept))
     elif job.overlap and not set(found.step.overlap) - {ASYNC_TP}:
         kinds = ("weights", "gradients") if job.zero else ("gradients",)
-        found = replace(found, step=replace(found.step, overlap=(*kinds, *found.step.overlap)))
+        found = replace(found, step=found.step.overlapping((*kinds, *found.step.overlap)))
     return found
 
 

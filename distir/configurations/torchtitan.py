@@ -38,7 +38,7 @@ from distir.models.published import PUBLISHED
 from distir.transform.pipeline import SCHEDULES
 from distir.transform.pipeline.step import schedule_of
 from distir.transform.steps import StepError
-from distir.validate.words import EIGHT_BITS
+from distir.validate.strategies import EIGHT_BITS
 
 VERSION: Final = "0.2.2"
 

@@ -15,7 +15,7 @@ from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import Job, ReadJob, Supplied, Written, unsaid
 from distir.configurations.options import ConfigurationError, Setting, as_list, renamed
 from distir.configurations.python_settings import CHOICE, MADE_BY, PythonSettings, of_python
-from distir.validate.words import EIGHT_BITS
+from distir.validate.strategies import EIGHT_BITS
 
 MOVED = {"enable_async_tensor_parallel": "compile.enable_async_tensor_parallel"}
 """Options of 0.2.2 that are elsewhere in 0.3."""

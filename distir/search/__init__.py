@@ -11,7 +11,6 @@ from distir.ir.late import late_names
 if TYPE_CHECKING:
     from distir.search.annealing import Annealing
     from distir.search.log import Log, LogError, read_rows, write_rows
-    from distir.search.plan import MICROBATCHES, Plan
     from distir.search.rows import COLUMNS, Row, pareto
     from distir.search.searching import Search, search
     from distir.search.space import Space, SpaceError
@@ -26,7 +25,6 @@ _HOMES = {
     "distir.search.rows": ("COLUMNS", "Row", "pareto"),
     "distir.search.table": ("Table",),
     "distir.search.searching": ("Search", "search"),
-    "distir.search.plan": ("MICROBATCHES", "Plan"),
     "distir.search.space": ("Space", "SpaceError"),
     "distir.search.work": ("Workers",),
 }
@@ -34,11 +32,9 @@ __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items()
 
 __all__ = [
     "COLUMNS",
-    "MICROBATCHES",
     "Annealing",
     "Log",
     "LogError",
-    "Plan",
     "Row",
     "Search",
     "Space",

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from distir.search.evaluate import evaluate
-from distir.search.plan import AXES, BALANCES, Plan
 from distir.search.rows import Row
 from distir.search.space import Space
 from distir.search.subject import Subject
 from distir.search.work import Work
+from distir.transform.strategy import AXES, BALANCES, Strategy
 
-Layers = Callable[[Plan], tuple[int, ...]]
+Layers = Callable[[Strategy], tuple[int, ...]]
 """How many layers each stage of a plan has; none where there are fewer layers than stages."""
 
 HOT, COLD = 0.1, 0.001
@@ -46,8 +46,8 @@ def anneal(
     start: Row,
     layers: Layers,
     settings: Annealing,
-    known: dict[Plan, Row],
-    likely: Callable[[Plan], bool] = lambda _: True,
+    known: dict[Strategy, Row],
+    likely: Callable[[Strategy], bool] = lambda _: True,
     work: Work = evaluate,
 ) -> Generator[Row]:
     """The rows simulated on the way, each plan once.
@@ -77,7 +77,7 @@ def anneal(
         temperature *= cooling
 
 
-def neighbours(plan: Plan, space: Space, layers: Layers) -> Iterator[Plan]:
+def neighbours(plan: Strategy, space: Space, layers: Layers) -> Iterator[Strategy]:
     """The plans one step away, on the same number of devices. `layers`: how many each stage of a plan has."""
     yield from _other_stages(plan, layers)
     counts = space.counts(plan.pipeline)
@@ -85,10 +85,10 @@ def neighbours(plan: Plan, space: Space, layers: Layers) -> Iterator[Plan]:
         if min(counts) <= count <= max(counts):
             yield replace(plan, microbatches=count)
     for at, axis in enumerate(AXES):
-        if axis.field not in ("microbatches", "stages"):
+        if axis.name not in ("microbatches", "stages"):
             for value in axis.tried(space, plan):
-                if value != getattr(plan, axis.field):
-                    yield settled(replace(plan, **{axis.field: value}), space, at + 1)
+                if value != getattr(plan, axis.name):
+                    yield settled(replace(plan, **{axis.name: value}), space, at + 1)
     degrees = {"data": plan.data, "tensor": plan.tensor, "pipeline": plan.pipeline}
     degrees |= {"context": plan.context} if len(space.context) > 1 else {}
     for one, degree in degrees.items():
@@ -101,16 +101,16 @@ def neighbours(plan: Plan, space: Space, layers: Layers) -> Iterator[Plan]:
                 yield settled(replace(plan, **moved, microbatches=count, experts=experts, stages=()), space, 0)
 
 
-def settled(plan: Plan, space: Space, first: int) -> Plan:
+def settled(plan: Strategy, space: Space, first: int) -> Strategy:
     """The plan, where axes from the first on that do not admit their value have the first value that they admit."""
     for axis in AXES[first:]:
-        if axis.field not in ("microbatches", "experts"):
+        if axis.name not in ("microbatches", "experts"):
             values = axis.tried(space, plan)
-            own = getattr(plan, axis.field)
-            if axis.field == "zero" and own not in (0, *values):  # another stage may represent it
+            own = getattr(plan, axis.name)
+            if axis.name == "zero" and own not in (0, *values):  # another stage may represent it
                 plan = replace(plan, zero=max((stage for stage in values if stage < own), default=0))
-            elif axis.field != "zero" and own not in values:
-                plan = replace(plan, **{axis.field: values[0]})
+            elif axis.name != "zero" and own not in values:
+                plan = replace(plan, **{axis.name: values[0]})
     return plan if plan.data > 1 else replace(plan, zero=0, shard=0)
 
 
@@ -120,7 +120,7 @@ def equal_stages(layers: int, stages: int) -> tuple[int, ...]:
     return tuple(b - a for a, b in pairwise(starts))
 
 
-def _other_stages(plan: Plan, layers: Layers) -> Iterator[Plan]:
+def _other_stages(plan: Strategy, layers: Layers) -> Iterator[Strategy]:
     """The plans of which one layer is in an adjacent stage."""
     sizes = plan.stages or (layers(plan) if plan.pipeline > 1 else ())
     uniform = equal_stages(sum(sizes), len(sizes)) if sizes else ()
@@ -132,7 +132,7 @@ def _other_stages(plan: Plan, layers: Layers) -> Iterator[Plan]:
                     yield replace(plan, stages=() if moved == uniform else moved, balance=BALANCES[0])
 
 
-def _allowed(plan: Plan, start: Row, space: Space) -> bool:
+def _allowed(plan: Strategy, start: Row, space: Space) -> bool:
     within = space.holds(plan) and plan.context in space.context
     return within and (start.batch_size is None or space.allows(start.batch_size, plan))
 

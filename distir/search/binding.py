@@ -11,12 +11,12 @@ from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.distributed import carried_out, forget
 from distir.search.evaluate import evaluate
-from distir.search.plan import AXES, Plan
 from distir.search.rows import Binding, Row
 from distir.search.subject import Subject
 from distir.search.work import Workers, carry_out
 from distir.simulate.simulation import BindError
 from distir.transform.steps import StepError
+from distir.transform.strategy import AXES, Strategy
 
 CONTENDERS = 4
 """How many plans of different degrees are simulated again on each other machine."""
@@ -31,7 +31,7 @@ CLEARLY = 0.01
 """By how much another plan must be faster to count as a change."""
 
 
-def binding(subject: Subject, plan: Plan, batch_size: int | None) -> Binding | None:
+def binding(subject: Subject, plan: Strategy, batch_size: int | None) -> Binding | None:
     """The binding resource of a plan; None if it cannot be simulated, or has too many ops to follow one by one."""
     try:
         simulation = carried_out(subject, plan, batch_size).simulation(batch_size)
@@ -42,7 +42,7 @@ def binding(subject: Subject, plan: Plan, batch_size: int | None) -> Binding | N
     return Binding(1 - bubble - links, links, bubble - host, host, memory)
 
 
-def evaluated(best: float, subject: Subject, plan: Plan, sizes: Sequence[int | None]) -> Iterator[Row]:
+def evaluated(best: float, subject: Subject, plan: Strategy, sizes: Sequence[int | None]) -> Iterator[Row]:
     """The rows of a plan, with what else is asked of their programs, which costs little while these are there.
 
     Those that fit say what binds them, and contenders, which take little more than `best` seconds, what they would take
@@ -58,7 +58,7 @@ def evaluated(best: float, subject: Subject, plan: Plan, sizes: Sequence[int | N
     forget()
 
 
-def elsewhere(subject: Subject, plan: Plan, batch_size: int | None) -> dict[str, float]:
+def elsewhere(subject: Subject, plan: Strategy, batch_size: int | None) -> dict[str, float]:
     """The seconds of a plan on other machines, each by what sets it apart; its program is made once."""
     found: dict[str, float] = {}
     try:
@@ -77,10 +77,10 @@ def bindings(subject: Subject, rows: Sequence[Row], workers: Workers) -> dict[Ke
     return found | dict(carry_out(subject, others, workers, _bindings))
 
 
-Key = tuple[int | None, Plan]
+Key = tuple[int | None, Strategy]
 
 
-def _bindings(subject: Subject, plan: Plan, sizes: Sequence[int | None]) -> Iterator[tuple[Key, Binding | None]]:
+def _bindings(subject: Subject, plan: Strategy, sizes: Sequence[int | None]) -> Iterator[tuple[Key, Binding | None]]:
     """In a worker."""
     for size in sizes:
         yield (size, plan), binding(subject, plan, size)
@@ -94,8 +94,8 @@ class Alternative:
     """
 
     what: str
-    best: Plan
-    plan: Plan
+    best: Strategy
+    plan: Strategy
     gain: float
 
     def __str__(self) -> str:
@@ -103,14 +103,14 @@ class Alternative:
         return f"{self.what}: {difference(self.best, self.plan)} ({self.plan}, {self.gain:.0%} faster)"
 
 
-def difference(one: Plan, other: Plan) -> str:
+def difference(one: Strategy, other: Strategy) -> str:
     """How the other plan differs from this one: degrees, as `T 4, D 8`; if they are equal, options, as `zero 3`."""
     degrees = {"T": "tensor", "D": "data", "P": "pipeline", "CP": "context", "EP": "experts"}
     found = [name for name, field in degrees.items() if getattr(one, field) != getattr(other, field)]
     if found:
         return ", ".join(f"{name} {getattr(other, degrees[name])}" for name in found)
-    changed = (axis for axis in AXES if getattr(one, axis.field) != getattr(other, axis.field))
-    return ", ".join(f"{axis.column} {_shown(getattr(other, axis.field))}" for axis in changed)
+    changed = (axis for axis in AXES if getattr(one, axis.name) != getattr(other, axis.name))
+    return ", ".join(f"{axis.column} {_shown(getattr(other, axis.name))}" for axis in changed)
 
 
 def _shown(value: object) -> str:
@@ -129,7 +129,7 @@ def changes(subject: Subject, rows: Sequence[Row], workers: Workers) -> Iterator
     if fastest is not None and fastest.latency_s and fastest.latency_s < (1 - CLEARLY) * best.latency_s:
         needed = f"with {(fastest.peak_memory_bytes or 0) / 1e9:.0f}GB and more of memory"
         yield Alternative(needed, best.plan, fastest.plan, 1 - fastest.latency_s / best.latency_s)
-    contenders: dict[object, Plan] = {}
+    contenders: dict[object, Strategy] = {}
     for row in fitting:
         if row.batch_size == best.batch_size:
             plan = row.plan
@@ -140,7 +140,7 @@ def changes(subject: Subject, rows: Sequence[Row], workers: Workers) -> Iterator
     known = {row.plan: row.elsewhere for row in fitting if row.batch_size == best.batch_size and row.elsewhere}
     units = [(plan, (best.batch_size,)) for plan in chosen if plan not in known]
     known |= dict(carry_out(subject, units, workers, _elsewhere))
-    found: dict[str, dict[Plan, float]] = {what: {} for what, _ in other_machines(subject.hardware)}
+    found: dict[str, dict[Strategy, float]] = {what: {} for what, _ in other_machines(subject.hardware)}
     for plan in chosen:
         for what, seconds in known[plan].items():
             found[what][plan] = seconds
@@ -150,7 +150,9 @@ def changes(subject: Subject, rows: Sequence[Row], workers: Workers) -> Iterator
             yield Alternative(what, best.plan, first, 1 - times[first] / times[best.plan])
 
 
-def _elsewhere(subject: Subject, plan: Plan, sizes: Sequence[int | None]) -> Iterator[tuple[Plan, Mapping[str, float]]]:
+def _elsewhere(
+    subject: Subject, plan: Strategy, sizes: Sequence[int | None]
+) -> Iterator[tuple[Strategy, Mapping[str, float]]]:
     """In a worker."""
     for size in sizes:
         yield plan, elsewhere(subject, plan, size)

@@ -22,7 +22,6 @@ from distir.ir.collection import paused_collection
 from distir.ops import Reject
 from distir.search.bounds import MEMORY_FIELDS, TIME_FIELDS, Load, PlanBounds, least_memory
 from distir.search.evaluate import evaluate
-from distir.search.plan import Plan
 from distir.search.plans import Plans
 from distir.search.rows import Row
 from distir.search.sequential import load_at, sequential
@@ -30,6 +29,7 @@ from distir.search.stages import StageBounds, at_best, stage_of
 from distir.search.subject import Subject
 from distir.search.work import Work, Workers, carry_out
 from distir.simulate.simulation import BindError
+from distir.transform.strategy import Strategy
 
 if TYPE_CHECKING:
     from distir.search.estimate import Estimates
@@ -140,7 +140,7 @@ def bounded(
             scores = _scores(waiting, least, estimates)
             first: list[int] = []
             for i in takewhile(waiting.__getitem__, map(int, np.argsort(scores, kind="stable"))):
-                plan: Plan = open_plans[int(i)]
+                plan: Strategy = open_plans[int(i)]
                 if budget is None:
                     least[i] = bounds.closer(plan, most)
                     waiting[i] = least[i] < best
@@ -199,7 +199,7 @@ def _with_stages(
     return least
 
 
-def _among(plans: Plans, some: Iterable[Plan]) -> Any:
+def _among(plans: Plans, some: Iterable[Strategy]) -> Any:
     """By plan, whether it is one of these."""
     found = np.zeros(len(plans), dtype=bool)
     found[[at for plan in some if (at := plans.find(plan)) is not None]] = True
@@ -221,7 +221,7 @@ def usual_budget(subject: Subject) -> int:
     return min(max(STATEMENTS // len(subject.entry.body), FEWEST), MOST)
 
 
-def effort(plan: Plan) -> int:
+def effort(plan: Strategy) -> int:
     """As how many plans of a budget this one counts."""
     return max(1, round(plan.effort / EFFORT))
 
@@ -269,7 +269,7 @@ def certificate(
 
 
 def _raise_least(
-    plans: Plans, best: float, variant: Callable[[Plan], Plan], bounds: _Limits, most: int, workers: Workers
+    plans: Plans, best: float, variant: Callable[[Strategy], Strategy], bounds: _Limits, most: int, workers: Workers
 ) -> None:
     """Make the least bound of plans that may be faster than the best larger as long as it can be: it is what counts.
 
@@ -286,7 +286,7 @@ def _raise_least(
         stages.simulate([*unknown][: min(BEAM, most - stages.simulated)], workers)
 
 
-def may_be(subject: Subject, size: int | None, most: float, stages: Stages) -> Callable[[Plan], bool]:
+def may_be(subject: Subject, size: int | None, most: float, stages: Stages) -> Callable[[Strategy], bool]:
     """Whether a plan may fit into the memory and take less than so many seconds, as far as that is known."""
     bounds = _Limits(subject, size, (), stages)
     return lambda plan: bounds.fits(plan) and bounds.seconds(plan) < most
@@ -295,7 +295,7 @@ def may_be(subject: Subject, size: int | None, most: float, stages: Stages) -> C
 class _Limits:
     """Lower bounds of plans at one batch size."""
 
-    def __init__(self, subject: Subject, size: int | None, plans: Iterable[Plan], stages: Stages) -> None:
+    def __init__(self, subject: Subject, size: int | None, plans: Iterable[Strategy], stages: Stages) -> None:
         self.load = load_at(subject, size)
         self.least = PlanBounds(self.load, subject.hardware).seconds
         self.stages = stages.setdefault(size, StageBounds(subject, size))
@@ -303,17 +303,17 @@ class _Limits:
         self.weights, self.state = subject.weights_bytes, subject.state_bytes
         self.capacity = max(kind.memory + kind.process.left_out for kind in subject.hardware.kinds.distinct)
 
-    def fits(self, plan: Plan) -> bool:
+    def fits(self, plan: Strategy) -> bool:
         return self._least_memory(plan) <= self.capacity
 
     def all_fit(self, plans: Plans) -> Any:
         """Of each plan, whether it fits."""
         return plans.found(self._least_memory, *MEMORY_FIELDS) <= self.capacity
 
-    def _least_memory(self, plan: Plan) -> float:
+    def _least_memory(self, plan: Strategy) -> float:
         return least_memory(plan, self.weights, self.state)
 
-    def seconds(self, plan: Plan) -> float:
+    def seconds(self, plan: Strategy) -> float:
         """The bound without simulating a stage."""
         return max(self.least(plan), self.stages.known(plan))
 
@@ -321,7 +321,7 @@ class _Limits:
         """Of each plan, the bound without simulating a stage."""
         return np.maximum(plans.found(self.least, *TIME_FIELDS), self.stages.all_known(plans))
 
-    def closer(self, plan: Plan, most: int) -> float:
+    def closer(self, plan: Strategy, most: int) -> float:
         """The bound with a simulated stage, within the limit of simulated stages."""
         if self.stages.simulated >= most:
             return self.seconds(plan)

@@ -28,11 +28,11 @@ from distir.cost import Hardware
 from distir.cost.compute import DeviceKind, OpFigures, Rate
 from distir.ir import DType
 from distir.ops.experts.operands import RAGGED_GRADIENTS, RAGGED_PRODUCTS
-from distir.search.plan import Plan
 from distir.simulate.body import runs
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import Simulation
 from distir.transform.pipeline import SCHEDULES
+from distir.transform.strategy import Strategy
 
 HEAVY = frozenset({"Gemm", "MatMul", "Conv", "Einsum", "ScaledMatMul", *RAGGED_PRODUCTS, *RAGGED_GRADIENTS})
 """Ops that no transform removes or merges, and whose FLOPs divide by the number of parts they are split into."""
@@ -65,7 +65,7 @@ class Load:
 
     ops: tuple[tuple[float, DType | None, int], ...]
 
-    def bound(self, plan: Plan, hardware: Hardware) -> float:
+    def bound(self, plan: Strategy, hardware: Hardware) -> float:
         """Seconds that a simulation of the plan takes at least."""
         return PlanBounds(self, hardware).seconds(plan)
 
@@ -82,7 +82,7 @@ class PlanBounds:
         self.load, self.hardware = load, hardware
         self._each: dict[tuple[int, bool, bool], float] = {}
 
-    def seconds(self, plan: Plan) -> float:
+    def seconds(self, plan: Strategy) -> float:
         """Seconds that a simulation of the plan takes at least."""
         parts = plan.data * plan.tensor * plan.context * plan.microbatches
         key = parts, plan.fuse, (plan.overlap and (plan.tensor > 1 or plan.passes)) or plan.chunks > 0
@@ -101,7 +101,7 @@ class PlanBounds:
         )
 
 
-def rounds(plan: Plan) -> float:
+def rounds(plan: Strategy) -> float:
     """How often at least a device spends what a microbatch takes on all stages together."""
     count, stages = plan.microbatches, plan.pipeline
     if stages > 1 and not plan.overlap and not plan.virtual and not plan.chunks:
@@ -111,7 +111,7 @@ def rounds(plan: Plan) -> float:
     return count / stages
 
 
-def least_memory(plan: Plan, weights: int, state: int) -> float:
+def least_memory(plan: Strategy, weights: int, state: int) -> float:
     """Bytes of weights and of the optimizer's state that some device holds at least."""
     parts = plan.tensor * plan.pipeline * plan.experts
     sharing = (plan.shard or plan.data) * plan.context

@@ -18,16 +18,27 @@ from distir.ir import Constant, Module
 from distir.ir.per_thread import kept_per_thread
 from distir.ir.rewrite import with_sizes
 from distir.ops import Reject, Value
-from distir.search.plan import AXES, At, Plan
 from distir.search.subject import Subject, batch_dimension
 from distir.search.symmetry import interchangeable
 from distir.simulate.extrapolation.pipeline import ExtrapolatedFigures, Pipeline, read
 from distir.simulate.simulation import BindError, Simulation, arguments
 from distir.simulate.sizes import Sweep
-from distir.transform.all_steps import parse_steps, transform
 from distir.transform.checking import broken
 from distir.transform.pipeline import Steady, stage_shares, steady
-from distir.transform.steps import StepError
+from distir.transform.steps import StepError, applied
+from distir.transform.strategy import Strategy
+from distir.transform.strategy.steps import (
+    DISTRIBUTION,
+    SCHEDULING,
+    TRAINING,
+    At,
+    apply,
+    part,
+    pipeline_options,
+    steps_of,
+    unchecked,
+    words_of,
+)
 
 
 class Distributed:
@@ -36,9 +47,9 @@ class Distributed:
     Raises ProgramError or StepError.
     """
 
-    def __init__(self, subject: Subject, plan: Plan, batch_size: int | None = None) -> None:
+    def __init__(self, subject: Subject, plan: Strategy, batch_size: int | None = None) -> None:
         self.subject = subject
-        self._at = at_size(subject, batch_size) if plan.sized else None
+        self._at = _at(subject, plan, batch_size)
         self._module = undistributed(subject, plan, batch_size)
         name = subject.entry.name
         ends = (f"{name}.scatter", f"{name}.gather")  # not simulated, so not checked either
@@ -62,9 +73,9 @@ class Distributed:
         self._given: dict[int, tuple[Value, ...]] = {}
         self._read: list[Pipeline | None] = []
 
-    def _made(self, plan: Plan, options: Mapping[str, bool]) -> Module:
+    def _made(self, plan: Strategy, options: Mapping[str, bool]) -> Module:
         """The program of the plan, with these options of the step `dtp`."""
-        self._steps = parse_steps(_distributing(plan, self._at), options)
+        self._steps = steps_of(plan, self._at)
         return _by_steps(self._module, plan, self._at, tuple(sorted(options.items())))
 
     def simulation(self, batch_size: int | None, *, alone: bool = False) -> Simulation:
@@ -117,12 +128,12 @@ class Distributed:
 
 
 @kept_per_thread(16)  # other searches than grids come back to plans that differ in the number of microbatches
-def carried_out_for(subject: Subject, plan: Plan, batch_size: int | None) -> Distributed:
+def carried_out_for(subject: Subject, plan: Strategy, batch_size: int | None) -> Distributed:
     """A plan carried out for a batch size, which is None where the program serves them all."""
     return Distributed(subject, plan, batch_size)
 
 
-def carried_out(subject: Subject, plan: Plan, batch_size: int | None = None) -> Distributed:
+def carried_out(subject: Subject, plan: Strategy, batch_size: int | None = None) -> Distributed:
     """A plan carried out; one that is `sized`, for a batch size. Raises as `Distributed` does."""
     return carried_out_for(subject, plan, batch_size if plan.sized else None)
 
@@ -142,7 +153,7 @@ def at_size(subject: Subject, batch_size: int | None) -> At:
     return At(tuple(sorted(sizes.items())), subject.hardware.name.partition(" (")[0])
 
 
-def undistributed(subject: Subject, plan: Plan, batch_size: int | None) -> Module:
+def undistributed(subject: Subject, plan: Strategy, batch_size: int | None) -> Module:
     """The program that is distributed; with sequences to be cut, one of that batch size."""
     dimension = batch_dimension(subject.entry)
     if not plan.chunks or dimension is None or batch_size is None:
@@ -155,20 +166,24 @@ def _of_batch(module: Module, dimension: str, size: int) -> Module:
     return Module(with_sizes(function, {dimension: size}) for function in module)
 
 
-def program(subject: Subject, plan: Plan, batch_size: int | None) -> Module:
+def program(subject: Subject, plan: Strategy, batch_size: int | None) -> Module:
     """The program of a plan for a batch size, whole. Raises as its steps do."""
-    return transform(undistributed(subject, plan, batch_size), *steps_of(subject, plan, batch_size))
+    return apply(undistributed(subject, plan, batch_size), plan, _at(subject, plan, batch_size))
 
 
-def steps_of(subject: Subject, plan: Plan, batch_size: int | None) -> list[str]:
+def words_for(subject: Subject, plan: Strategy, batch_size: int | None) -> list[str]:
     """The arguments of `distir transform` that make the program of a plan for a batch size."""
-    return plan.steps(at_size(subject, batch_size) if plan.sized else None)
+    return words_of(plan, _at(subject, plan, batch_size))
+
+
+def _at(subject: Subject, plan: Strategy, batch_size: int | None) -> At | None:
+    return at_size(subject, batch_size) if plan.sized else None
 
 
 class ExtrapolatedPlan:
     """A plan, derived from one of another number of microbatches. Raises as `Distributed` does."""
 
-    def __init__(self, subject: Subject, plan: Plan, found: Steady) -> None:
+    def __init__(self, subject: Subject, plan: Strategy, found: Steady) -> None:
         self.microbatches, self.counted = plan.microbatches, found.microbatches
         self.more = found.more
         self.other = carried_out(subject, replace(plan, microbatches=found.microbatches))
@@ -186,14 +201,14 @@ class ExtrapolatedPlan:
             return None  # it may say other numbers than the plan itself
 
 
-def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
+def extrapolated(subject: Subject, plan: Strategy) -> ExtrapolatedPlan | None:
     """The plan, derived from one of another number of microbatches, if it can be."""
     if plan.pipeline == 1 or plan.sized or batch_dimension(subject.entry) is None:
         return None
     if plan.overlap and plan.zero == 3:
         return None  # weights are gathered ahead, in one round for the next: no round is by itself
     try:
-        found = steady(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
+        found = steady(_before(subject.module, plan), plan.pipeline, **pipeline_options(steps_of(plan)))
         if found is None or (plan.overlap and plan.microbatches < found.microbatches):
             return None  # with streams, the order of passes does not determine what fewer microbatches do
         return ExtrapolatedPlan(subject, plan, found)
@@ -201,51 +216,36 @@ def extrapolated(subject: Subject, plan: Plan) -> ExtrapolatedPlan | None:
         return None
 
 
-def layers_of_stages(subject: Subject, plan: Plan) -> tuple[int, ...]:
+def layers_of_stages(subject: Subject, plan: Strategy) -> tuple[int, ...]:
     """How many layers each stage of a plan has; none where there is no such pipeline, or that depends on sizes."""
     if plan.sized:
         return ()
     try:
-        found = stage_shares(_before(subject.module, plan), plan.pipeline, **plan.pipeline_options)
+        found = stage_shares(_before(subject.module, plan), plan.pipeline, **pipeline_options(steps_of(plan)))
         return tuple([stage.layers for stage in found.stages])
     except (ProgramError, StepError, Reject):
         return ()
 
 
 @kept_per_thread(16)  # contenders are simulated on several machines
-def _by_steps(module: Module, plan: Plan, at: At | None, options: tuple[tuple[str, bool], ...]) -> Module:
+def _by_steps(module: Module, plan: Strategy, at: At | None, options: tuple[tuple[str, bool], ...]) -> Module:
     """Apply the steps of a plan to a program. Raises as they do."""
     first = replace(plan, zero=0, shard=0, fuse=False, overlap=False, passes=False)
     made = _over_devices(_before(module, plan), first, at if first.sized else None, options)
-    for application in parse_steps(_distributing(plan, at), dict(options))[1:]:
-        made = application.unchecked(made)
-    return made
+    return unchecked(made, part(steps_of(plan, at), (*DISTRIBUTION, *SCHEDULING))[1:])
 
 
 @kept_per_thread(16)  # plans that differ in ZeRO, fusion or overlap begin alike
-def _over_devices(module: Module, plan: Plan, at: At | None, options: tuple[tuple[str, bool], ...]) -> Module:
+def _over_devices(module: Module, plan: Strategy, at: At | None, options: tuple[tuple[str, bool], ...]) -> Module:
     """Apply the step `dtp` to a program. Raises as it does."""
-    (application,) = parse_steps(_distributing(plan, at), dict(options))
-    return application.unchecked(module)
-
-
-def _distributing(plan: Plan, at: At | None) -> list[str]:
-    """The steps from `dtp` on, with their options."""
-    return plan.steps(at)[len(_recomputing(plan)) :]
+    return unchecked(module, part(steps_of(plan, at, **dict(options)), ("dtp",)))
 
 
 @lru_cache(maxsize=8)
-def _recomputed(module: Module, words: tuple[str, ...]) -> Module:
-    return transform(module, *words)
+def _recomputed(module: Module, what: Strategy) -> Module:
+    return applied(module, part(steps_of(what), TRAINING))
 
 
-def _recomputing(plan: Plan) -> tuple[str, ...]:
-    """The step that goes before distributing, with its options."""
-    axes = (axis for axis in AXES if axis.place == "before")
-    return tuple(word for axis in axes for word in axis.words(plan))
-
-
-def _before(module: Module, plan: Plan) -> Module:
+def _before(module: Module, plan: Strategy) -> Module:
     """The sequential program that is distributed. Raises ProgramError where there is nothing to recompute."""
-    words = _recomputing(plan)
-    return _recomputed(module, words) if words else module
+    return _recomputed(module, Strategy(checkpoint=True, recompute=plan.recompute)) if plan.checkpoint else module

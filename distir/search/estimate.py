@@ -21,12 +21,12 @@ from distir.ops.attention import CONTEXTS
 from distir.ops.resources import Communication, Work
 from distir.search.annealing import equal_stages
 from distir.search.bounds import Load, PlanBounds
-from distir.search.plan import Plan
 from distir.search.plans import Plans
 from distir.search.rows import Row
 from distir.search.sequential import Sequential
 from distir.search.stages import DEVICE_FIELDS, StageBounds, stage_of
 from distir.transform.pipeline import SCHEDULES
+from distir.transform.strategy import Strategy
 
 np: Any = import_module("numpy")
 
@@ -86,9 +86,9 @@ class Estimates:
         effort = self.plans.found(attrgetter("effort"), "pipeline", "schedule", "virtual", "microbatches")
         self.costly = 1 + COSTLY * np.log2(np.maximum(effort / USUAL_EFFORT, 1.0))
 
-    def unknown(self, places: Iterable[int], stages: StageBounds, count: int) -> list[Plan]:
+    def unknown(self, places: Iterable[int], stages: StageBounds, count: int) -> list[Strategy]:
         """So many stages, those of the first ones of these plans, that are not simulated yet."""
-        found = dict[Plan, None]()
+        found = dict[Strategy, None]()
         for place in places:
             plan = self.plans[place]
             if (stage := stage_of(plan)) not in found and stages.lacks(plan, stage):
@@ -144,7 +144,7 @@ class Estimates:
         return self.held.known_or_fitted()[self.stage]
 
 
-def _group(plan: Plan) -> tuple[object, ...]:
+def _group(plan: Strategy) -> tuple[object, ...]:
     """A group of plans that are likely feasible or infeasible together: they lose priority together."""
     return plan.tensor, plan.context, plan.kind, plan.experts, plan.pipeline * plan.stages_per_device, plan.zero > 1
 
@@ -193,9 +193,9 @@ def _stage_seconds(program: Sequential, load: Load, hardware: Hardware, size: in
     hidden = np.where(plans.column("overlap"), 0.3, 1.0)
     rate, ones = partial(_rates, hardware), np.ones_like(t)
 
-    def even(plan: Plan) -> float:
+    def even(plan: Strategy) -> float:
         """Without what makes a pipeline wait."""
-        alone = Plan(plan.data, plan.tensor, 1, plan.microbatches, "", fuse=plan.fuse, context=plan.context)
+        alone = Strategy(plan.data, plan.tensor, 1, plan.microbatches, "", fuse=plan.fuse, context=plan.context)
         return bounds.seconds(alone) / plan.microbatches
 
     least = plans.found(even, "data", "tensor", "microbatches", "fuse", "context")
@@ -231,7 +231,7 @@ def _stage_bytes(program: Sequential, size: int, plans: Plans) -> Any:
     return np.stack([micro * (1 - again) * program.saved / shards, micro * again * (inputs + working)], axis=1)
 
 
-def _recomputed(plan: Plan, layers: int) -> float:
+def _recomputed(plan: Strategy, layers: int) -> float:
     """The share of a step's activations that is computed again."""
     if not plan.checkpoint:
         return 0.0
@@ -305,13 +305,13 @@ def _rates(hardware: Hardware, sizes: Any, strides: Any) -> Any:
     return np.array([_rate(hardware, pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist()])[place]
 
 
-def _splits(plan: Plan) -> bool:
+def _splits(plan: Strategy) -> bool:
     """Whether weight gradients fill the bubble."""
     known = SCHEDULES.get(plan.schedule)
     return known is not None and known.splits
 
 
-def _in_flight(plan: Plan) -> float:
+def _in_flight(plan: Strategy) -> float:
     """How many microbatches have their activations on the first device of a pipeline, in stages of their own."""
     if plan.pipeline == 1:
         return 1.0
@@ -323,7 +323,7 @@ def _in_flight(plan: Plan) -> float:
     return min(float(plan.microbatches), plan.pipeline * (1 + (virtual - 1) / virtual))
 
 
-def _cut(plan: Plan) -> tuple[int, int, bool, bool, tuple[int, ...]]:
+def _cut(plan: Strategy) -> tuple[int, int, bool, bool, tuple[int, ...]]:
     """The properties of a plan that determine the number of layers per device."""
     known = SCHEDULES.get(plan.schedule)
     turns = known is not None and known.stages > 1 and not known.virtual

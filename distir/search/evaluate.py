@@ -10,17 +10,17 @@ from distir.cost import step_cost
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.distributed import carried_out, extrapolated
-from distir.search.plan import Plan
 from distir.search.rows import Row, columns_of
 from distir.search.subject import Subject, fixed_batch
 from distir.simulate.extrapolation.pipeline import ExtrapolatedFigures
 from distir.simulate.simulation import BindError, Simulation
 from distir.transform.sharding import tensor_shares
 from distir.transform.steps import StepError
+from distir.transform.strategy import Strategy
 
 
 def evaluate(
-    subject: Subject, plan: Plan, batch_sizes: Sequence[int | None], *, extrapolates: bool = True
+    subject: Subject, plan: Strategy, batch_sizes: Sequence[int | None], *, extrapolates: bool = True
 ) -> Iterator[Row]:
     """A row for each batch size. Never raises for an infeasible configuration: its row says why.
 

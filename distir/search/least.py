@@ -14,12 +14,12 @@ from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.bounds import MEMORY_FIELDS, least_memory
 from distir.search.distributed import carried_out
-from distir.search.plan import Plan
 from distir.search.plans import Plans
 from distir.search.rows import Row
 from distir.search.subject import Subject
 from distir.simulate.simulation import BindError
 from distir.transform.steps import StepError
+from distir.transform.strategy import Strategy
 
 np: Any = import_module("numpy")
 
@@ -34,7 +34,7 @@ class LeastMemory:
     `bound`: bytes that every plan needs for weights and optimizer state.
     """
 
-    plan: Plan
+    plan: Strategy
     batch_size: int | None
     nbytes: int
     bound: int
@@ -65,7 +65,7 @@ class _Bounded:
         weights, state = subject.weights_bytes, subject.state_bytes
         self.bounds = plans.found(lambda plan: least_memory(plan, weights, state), *MEMORY_FIELDS)
 
-    def first(self, count: int) -> Iterable[tuple[tuple[float, ...], tuple[int | None, Plan]]]:
+    def first(self, count: int) -> Iterable[tuple[tuple[float, ...], tuple[int | None, Strategy]]]:
         """With their ranks those that probably need least, one for each D, T, P and CP."""
         _, degrees = self.plans.groups("data", "tensor", "pipeline", "context")
         columns = [self.bounds, *(self.plans.found(of, *names) for of, names in self._activations)]
@@ -75,7 +75,7 @@ class _Bounded:
             yield tuple(float(column[place]) for column in columns), (self.size, self.plans[int(place)])
 
     @property
-    def _activations(self) -> Iterable[tuple[Callable[[Plan], float], Sequence[str]]]:
+    def _activations(self) -> Iterable[tuple[Callable[[Strategy], float], Sequence[str]]]:
         """What grows with the activations that a plan holds, and the fields that it depends on."""
         examples = ("data", "tensor", "context", "microbatches", "sequence")
         return (
@@ -86,13 +86,13 @@ class _Bounded:
             (lambda plan: plan.stages_per_device, ("schedule", "virtual")),
         )
 
-    def _examples(self, plan: Plan) -> float:
+    def _examples(self, plan: Strategy) -> float:
         """Examples of a microbatch on a device."""
         found = (self.size or 1) / (plan.data * plan.microbatches * plan.context)
         return found / plan.tensor if plan.sequence else found
 
 
-def _needed(subject: Subject, size: int | None, plan: Plan) -> int | None:
+def _needed(subject: Subject, size: int | None, plan: Strategy) -> int | None:
     """The bytes in use on the device with most; None where the plan cannot be simulated."""
     try:
         found = carried_out(subject, plan, size).simulation(size)

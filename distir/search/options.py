@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from distir.search.annealing import settled
-from distir.search.plan import AXES, Plan
 from distir.search.rows import Row
 from distir.search.space import Space
+from distir.transform.strategy import AXES, Strategy
 
 BEST = 3
 """Of how many rows, the fastest, options are tried."""
@@ -28,7 +28,7 @@ WAITING, BOUND = 0.1, 0.03
 """Shares of time in bubbles and in communication above which options against these are tried."""
 
 
-def options(rows: Sequence[Row], space: Space, capacity: int) -> Iterator[Plan]:
+def options(rows: Sequence[Row], space: Space, capacity: int) -> Iterator[Strategy]:
     """The plans that differ from the best of the rows, those at one batch size, in an option; the best row first.
 
     `capacity`: bytes of a device.
@@ -41,7 +41,7 @@ def options(rows: Sequence[Row], space: Space, capacity: int) -> Iterator[Plan]:
     for row in [*best, *large]:
         for field, value in space.of_the_best:
             if _may_win(row, field, capacity) and (row is best[0] or field not in COSTLY):
-                at = next(i for i, axis in enumerate(AXES) if axis.field == field)
+                at = next(i for i, axis in enumerate(AXES) if axis.name == field)
                 if value in AXES[at].tried(wide, row.plan):
                     yield settled(replace(row.plan, **{field: value}), wide, at + 1)
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from importlib import import_module
-from itertools import starmap
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
-from distir.search.plan import Axis, Choices, Plan
+from distir.transform.strategy import SEARCHED, Choices, Declared, Strategy
 
 np: Any = import_module("numpy")
-
-FIELDS: Final = tuple(field.name for field in fields(Plan))
 
 DENSE = 1 << 22
 """Keys up to this are looked up in a table; larger ones are sorted."""
@@ -40,42 +36,43 @@ class Column(NamedTuple):
         return cls(tuple(found), np.array(codes, dtype=_type(len(found))))
 
 
-class Plans(Sequence[Plan]):
+class Plans(Sequence[Strategy]):
     """A sequence of plans. Whatever depends on a few fields alone is found once for each of their combinations."""
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
         self._columns = columns
 
     @classmethod
-    def of(cls, plans: Iterable[Plan]) -> Plans:
+    def of(cls, plans: Iterable[Strategy]) -> Plans:
         """These plans."""
         rows = [*plans]
-        return cls({name: Column.of(getattr(plan, name) for plan in rows) for name in FIELDS})
+        return cls({name: Column.of(getattr(plan, name) for plan in rows) for name in SEARCHED})
 
     def __len__(self) -> int:
         return len(self._columns["data"].codes)
 
     @overload
-    def __getitem__(self, index: int) -> Plan: ...
+    def __getitem__(self, index: int) -> Strategy: ...
     @overload
     def __getitem__(self, index: slice) -> Plans: ...
-    def __getitem__(self, index: int | slice) -> Plan | Plans:
+    def __getitem__(self, index: int | slice) -> Strategy | Plans:
         if isinstance(index, slice):
             return self.take(np.arange(len(self))[index])
-        return Plan(*(column.values[column.codes[index]] for column in self._columns.values()))
+        return Strategy(**{name: column.values[column.codes[index]] for name, column in self._columns.items()})
 
-    def __iter__(self) -> Iterator[Plan]:
+    def __iter__(self) -> Iterator[Strategy]:
         for first in range(0, len(self), CHUNK):
             columns = [
                 [*map(column.values.__getitem__, column.codes[first : first + CHUNK].tolist())]
                 for column in self._columns.values()
             ]
-            yield from starmap(Plan, zip(*columns, strict=True))
+            for values in zip(*columns, strict=True):
+                yield Strategy(**dict(zip(self._columns, values, strict=True)))
 
     def __contains__(self, plan: object) -> bool:
-        return isinstance(plan, Plan) and self.find(plan) is not None
+        return isinstance(plan, Strategy) and self.find(plan) is not None
 
-    def find(self, plan: Plan) -> int | None:
+    def find(self, plan: Strategy) -> int | None:
         """The place of a plan; None if it is not there."""
         rows: Any = None
         for name, column in self._columns.items():
@@ -112,12 +109,12 @@ class Plans(Sequence[Plan]):
             key, most = key * count + codes, most * count
         return _compact(key, most)
 
-    def found(self, of: Callable[[Plan], float], *names: str) -> Any:
+    def found(self, of: Callable[[Strategy], float], *names: str) -> Any:
         """For each plan what is found of it, which depends on these fields alone."""
         first, place = self.groups(*names)
         return np.array([of(plan) for plan in self.take(first)])[place]
 
-    def along(self, axis: Axis, space: Choices) -> Plans:
+    def along(self, axis: Declared, space: Choices) -> Plans:
         """The plans that differ from these on an axis, of all values that a space tries: those of a plan together."""
         first, place = self.groups(*axis.depends)
         tried = [tuple(axis.tried(space, plan)) for plan in self.take(first)]
@@ -130,7 +127,7 @@ class Plans(Sequence[Plan]):
         rows = np.repeat(np.arange(len(self)), each)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(each) - each, each)
         made = {name: column.take(rows) for name, column in self._columns.items()}
-        made[axis.field] = Column(values, codes[starts[place[rows]] + within])
+        made[axis.name] = Column(values, codes[starts[place[rows]] + within])
         return Plans(made)
 
 

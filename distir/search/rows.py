@@ -8,7 +8,7 @@ from statistics import StatisticsError, correlation
 from typing import Any
 
 from distir.cost import show_bytes, show_seconds
-from distir.search.plan import AXES, Plan
+from distir.transform.strategy import SEARCHED, Strategy
 
 NOT_MEASURED = "not measured: "
 """How the reason of a row begins that could not be run."""
@@ -108,11 +108,11 @@ class Row:
     """Its seconds on other machines, each by what sets it apart, where a search was asked for that. No column."""
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> Strategy:
         """How the program is distributed."""
-        own: dict[str, Any] = {axis.field: getattr(self, axis.column) for axis in AXES}
+        own: dict[str, Any] = {field.name: getattr(self, field.column) for field in SEARCHED.values()}
         own["stages"] = tuple(int(n) for n in self.stages.split(",")) if self.stages else ()
-        return Plan(self.D, self.T, self.P, **own)
+        return Strategy(**own)
 
     @property
     def micro_batch(self) -> int | None:
@@ -120,16 +120,15 @@ class Row:
         return None if self.batch_size is None else self.batch_size // (self.D * self.K)
 
     @property
-    def key(self) -> tuple[int | None, Plan]:
+    def key(self) -> tuple[int | None, Strategy]:
         """Identifies the row within its search."""
         return self.batch_size, self.plan
 
 
-def columns_of(plan: Plan) -> dict[str, Any]:
-    """The values of a plan in the columns of its degrees and axes."""
-    own = {axis.column: getattr(plan, axis.field) for axis in AXES}
-    degrees = {"D": plan.data, "T": plan.tensor, "P": plan.pipeline}
-    return {**degrees, **own, "stages": ",".join(map(str, plan.stages))}
+def columns_of(plan: Strategy) -> dict[str, Any]:
+    """The values of a plan in the columns of its fields."""
+    own = {field.column: getattr(plan, field.name) for field in SEARCHED.values()}
+    return own | {"stages": ",".join(map(str, plan.stages))}
 
 
 STORED = tuple(f for f in fields(Row) if f.compare)
@@ -204,6 +203,6 @@ def show_rate(throughput: float | None) -> str:
     return f"{rounded:,.0f}/s" if rounded >= 1000 else f"{rounded:.4g}/s"
 
 
-def rank(row: Row) -> tuple[float, int, Plan]:
+def rank(row: Row) -> tuple[float, int, Strategy]:
     """The sort key of rows: the fastest first, then the one with the least memory."""
     return -(row.throughput or 0.0), row.peak_memory_bytes or 0, row.plan

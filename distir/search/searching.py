@@ -21,7 +21,6 @@ from distir.search.distributed import layers_of_stages
 from distir.search.evaluate import evaluate
 from distir.search.least import LeastMemory, least_needed
 from distir.search.options import options
-from distir.search.plan import Plan
 from distir.search.plans import Plans
 from distir.search.progress import watched
 from distir.search.rows import Row
@@ -32,6 +31,7 @@ from distir.search.whole import UNSHARED, admitted
 from distir.search.work import Work, Workers, carry_out, units
 from distir.transform.pipeline import SCHEDULES
 from distir.transform.sharding.mesh import devices_of
+from distir.transform.strategy import Strategy
 
 REACHED = 1 + 2 * HOT
 """The slow-down, relative to the grid's best plan, at which annealing hardly accepts a plan."""
@@ -202,7 +202,7 @@ class Search:
         capacity = max(kind.memory for kind in self.subject.hardware.kinds.distinct)
         likely = may_be(self.subject, size, best.latency_s, self.stages)
         tried = dict.fromkeys(p for p in options(rows, self.grid, capacity) if p not in done and likely(p))
-        few, left = list[Plan](), self.annealing.steps
+        few, left = list[Strategy](), self.annealing.steps
         for plan in tried:
             if effort(plan) <= left:
                 few.append(plan)
@@ -248,7 +248,7 @@ class Search:
         """What makes the rows of a bounded search whose best row takes so many seconds so far."""
         return partial(evaluated, best) if self.explain else evaluate
 
-    def _allows(self, size: int | None, plan: Plan) -> bool:
+    def _allows(self, size: int | None, plan: Strategy) -> bool:
         return size is None or self.space.allows(size, plan)
 
     def check(self) -> None:
@@ -297,7 +297,7 @@ class Search:
         """Raises SpaceError for sequences that are shared or cut, of a program without attention."""
         if self.subject.attends:
             return
-        cutting = [name for name in self.space.schedules if (known := SCHEDULES.get(name)) is not None and known.cuts]
+        cutting = [name for name in self.space.schedule if (known := SCHEDULES.get(name)) is not None and known.cuts]
         asked = "`--cp`" if max(self.space.context) > 1 else f"`--schedule {cutting[0]}`" if cutting else None
         if asked is not None:
             name = self.subject.entry.name

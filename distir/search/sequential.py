@@ -9,11 +9,11 @@ from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.bounds import Load, load_of
 from distir.search.distributed import Distributed
-from distir.search.plan import Plan
 from distir.search.subject import Subject, layers_of
 from distir.simulate.simulation import BindError, Simulation
 from distir.transform.all_steps import transform
 from distir.transform.steps import StepError
+from distir.transform.strategy import Strategy
 
 LAYER_INPUTS = 16
 """How many times as much as its input a layer's backward pass needs, about."""
@@ -64,7 +64,7 @@ def sequential(subject: Subject, load: Load, batch_size: int) -> Sequential:
     if subject.trains:
         with suppress(ProgramError, StepError, BindError, Reject):  # where there is nothing to recompute
             recomputed = _saved(_alone(subject, "checkpoint"), batch_size)
-    heavy = load.bound(Plan(batch_size, 1, 1), subject.hardware)
+    heavy = load.bound(Strategy(batch_size, 1, 1), subject.hardware)
     others = max(0.0, two.latency_s - one.latency_s - heavy)
     layers = layers_of(subject) or 1
     return Sequential(
@@ -85,7 +85,7 @@ def simulated(subject: Subject, batch_size: int | None) -> Simulation:
 
 def _alone(subject: Subject, *steps: str) -> Distributed:
     """The sequential program with further steps: behind `cse`, which would merge what is computed again."""
-    return Distributed(replace(subject, module=transform(subject.module, "cse", "dce", *steps)), Plan(1, 1, 1))
+    return Distributed(replace(subject, module=transform(subject.module, "cse", "dce", *steps)), Strategy(1, 1, 1))
 
 
 def _saved(alone: Distributed, batch_size: int) -> float:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from distir.ir.errors import DistirError
-from distir.search.plan import AXES, Choices, Plan
 from distir.search.plans import Plans
+from distir.transform.strategy import AXES, Choices, Strategy
 
 
 class SpaceError(DistirError, ValueError):
@@ -48,7 +48,7 @@ class Space(Choices):
     def grid(self) -> Plans:
         """All plans, and those whose experts do not divide the replicas. Raises SpaceError if there are none at all."""
         made = Plans.of(
-            Plan(data, tensor, pipeline, context=context) for data, tensor, pipeline, context in self.degrees()
+            Strategy(data, tensor, pipeline, context=context) for data, tensor, pipeline, context in self.degrees()
         )
         for axis in AXES:
             made = made.along(axis, self)
@@ -76,12 +76,12 @@ class Space(Choices):
                 f"{self.devices} devices are no product of powers of two; `--all-divisors` tries all factors"
             )
 
-    def allows(self, batch_size: int, plan: Plan) -> bool:
+    def allows(self, batch_size: int, plan: Strategy) -> bool:
         """Whether the batch divides evenly into the microbatches of all replicas, of a size that is allowed."""
         size, rest = divmod(batch_size, plan.data * plan.microbatches)
         return not rest and (not self.micro_batches or size in self.micro_batches)
 
-    def holds(self, plan: Plan) -> bool:
+    def holds(self, plan: Strategy) -> bool:
         """Whether D, T and P satisfy the restrictions of `fixed`."""
         degrees = {"D": plan.data, "T": plan.tensor, "P": plan.pipeline}
         return all(degrees[name] in allowed for name, allowed in self.fixed.items())
@@ -89,15 +89,13 @@ class Space(Choices):
     @property
     def of_its_best(self) -> Space:
         """The space with what is tried of the best rows alone, too."""
-        choices = {"schedule": "schedules"}
         found = self
-        for field, value in self.of_the_best:
-            name = choices.get(field, field)
+        for name, value in self.of_the_best:
             tried = getattr(found, name)
             found = replace(found, **{name: tried if value in tried else (*tried, value)})
         return found
 
-    def reaches(self, plan: Plan) -> bool:
+    def reaches(self, plan: Strategy) -> bool:
         """Whether annealing that starts from one of `plans` can reach this one."""
         counts = self.counts(plan.pipeline)
         if plan.devices != self.devices or not self.holds(plan) or plan.context not in self.context:
@@ -109,7 +107,7 @@ class Space(Choices):
             return name == "microbatches" or getattr(plan, name) in values or (name == "zero" and plan.zero == 0)
 
         wide = self.of_its_best
-        return all(tries(axis.field, axis.tried(wide, plan)) for axis in AXES)
+        return all(tries(axis.name, axis.tried(wide, plan)) for axis in AXES)
 
     def _nearest(self, name: str) -> str:
         """Which degree would do in the place of the stated ones, the others as they are; nothing where none would."""
@@ -136,7 +134,7 @@ class Space(Choices):
             for pipeline in factors:
                 for data in reversed(factors):
                     tensor, rest = divmod(self.devices, pipeline * data * context)
-                    if not rest and tensor in factors and self.holds(Plan(data, tensor, pipeline)):
+                    if not rest and tensor in factors and self.holds(Strategy(data, tensor, pipeline)):
                         yield data, tensor, pipeline, context
 
 

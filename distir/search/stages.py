@@ -32,7 +32,6 @@ from distir.ops import Reject
 from distir.ops.resources import Communication, MatrixProduct, Pattern, Work
 from distir.search.bounds import ROUNDING, rounds
 from distir.search.distributed import Distributed
-from distir.search.plan import Plan
 from distir.search.plans import Plans
 from distir.search.shortened import PartOf, parts
 from distir.search.space import SpaceError
@@ -43,6 +42,7 @@ from distir.simulate.body import runs
 from distir.simulate.effects import Effect
 from distir.simulate.simulation import BindError, Simulation
 from distir.transform.steps import StepError
+from distir.transform.strategy import Strategy
 
 UNKNOWN = (ProgramError, StepError, BindError, Reject, SpaceError)
 """The exceptions for a stage that cannot be built, or simulated, by itself."""
@@ -81,7 +81,7 @@ MANY = 128
 MEMO = 1 << 16
 """Of how many plans at most, those last asked for, the stage is kept."""
 
-Stage = tuple[Plan, int]
+Stage = tuple[Strategy, int]
 """The program of one stage, and the examples of its microbatch."""
 
 
@@ -129,38 +129,38 @@ class StageBounds:
         """Of plans that may be asked for: a stage is simulated for all of them at once."""
         self.simulated = 0
         """How many stages were simulated."""
-        self._simulated = set[Plan]()
+        self._simulated = set[Strategy]()
         self.parts = parts(subject.module)
         """Programs that add up to that of the subject."""
         self._found: dict[Stage, StageFigures] = {}
         self._gradients: int | None = None
 
-    def expect(self, plans: Iterable[Plan]) -> None:
+    def expect(self, plans: Iterable[Strategy]) -> None:
         """Prepare to be asked for these plans."""
         if isinstance(plans, Plans):
             first, _ = plans.groups("data", "microbatches")
             plans = plans.take(first)
         self.micro_batches |= {self._micro_batch(plan) for plan in plans} - {0}
 
-    def seconds(self, plan: Plan) -> float:
+    def seconds(self, plan: Strategy) -> float:
         """Seconds that a simulation of the plan takes at least; 0 where that is not known.
 
         Infinite where the program of its stage cannot be made, and so that of the plan neither.
         """
         return self._bound(plan, stage_of(plan))
 
-    def at_best(self, plan: Plan) -> float:
+    def at_best(self, plan: Strategy) -> float:
         """The same of all variants of its stage."""
         return self._bound(plan, at_best(plan))
 
-    def known(self, plan: Plan) -> float:
+    def known(self, plan: Strategy) -> float:
         """The largest bound for which no stage is simulated."""
         if not self._found:
             return 0.0
         stages, micro = {stage_of(plan), at_best(plan)}, self._micro_batch(plan)
         return max((self._bound(plan, stage) for stage in stages if (stage, micro) in self._found), default=0.0)
 
-    def figures(self, plan: Plan) -> StageFigures | None:
+    def figures(self, plan: Strategy) -> StageFigures | None:
         """Those of the plan's own stage; None where it was not simulated."""
         return self._found.get((stage_of(plan), self._micro_batch(plan)))
 
@@ -175,7 +175,7 @@ class StageBounds:
         found[rows] = plans.take(rows).found(self.known, *STAGE_FIELDS, *BOUND_FIELDS)
         return found
 
-    def _bound(self, plan: Plan, stage: Plan) -> float:
+    def _bound(self, plan: Strategy, stage: Strategy) -> float:
         """The bound of a plan from what its stage, or a faster variant of it, takes for a microbatch."""
         if self.lacks(plan, stage):
             self.simulate([stage], Workers(jobs=1), self._micro_batch(plan))
@@ -186,16 +186,16 @@ class StageBounds:
         working = plan.microbatches * each / plan.pipeline
         return max(each * rounds(plan), working + self._sums(plan)) * (1 - ROUNDING)
 
-    def _micro_batch(self, plan: Plan) -> int:
+    def _micro_batch(self, plan: Strategy) -> int:
         """Examples in a microbatch of a replica; 0 where that is not known."""
         size, rest = divmod(self.size or 0, plan.data * plan.microbatches)
         return 0 if rest else size
 
-    def lacks(self, plan: Plan, stage: Plan) -> bool:
+    def lacks(self, plan: Strategy, stage: Strategy) -> bool:
         """Whether this stage, a variant of the plan's, is yet to be simulated to bound it."""
         return (stage, self._micro_batch(plan)) not in self._found and self._tells(plan)
 
-    def _tells(self, plan: Plan) -> bool:
+    def _tells(self, plan: Strategy) -> bool:
         """Whether a stage bounds the plan: all of its devices do the same.
 
         With `passes` what shards exchange may be hidden, and ops on parts of a sequence are others than those on all of
@@ -205,7 +205,7 @@ class StageBounds:
         known = self.kind is not None and self._micro_batch(plan) > 0 and not plan.passes and not plan.chunks
         return known and interchangeable(self.subject.hardware, *degrees)
 
-    def simulate(self, stages: Sequence[Plan], workers: Workers, micro: int = 0) -> None:
+    def simulate(self, stages: Sequence[Strategy], workers: Workers, micro: int = 0) -> None:
         """Find what a device spends on a microbatch in each of these, for those of the plans that may be asked for."""
         self.simulated += len(stages)
         sizes = tuple(sorted(self.micro_batches | ({micro} if micro else set())))
@@ -216,7 +216,7 @@ class StageBounds:
             for stage in stages:
                 self._found |= self.each(stage, {*sizes})
 
-    def each(self, stage: Plan, micro_batches: set[int]) -> dict[Stage, StageFigures]:
+    def each(self, stage: Strategy, micro_batches: set[int]) -> dict[Stage, StageFigures]:
         """What a device does for microbatches of these sizes in the program of one stage."""
         parts = stage.data * stage.microbatches
         sizes = sorted(
@@ -239,7 +239,9 @@ class StageBounds:
             found[stage, micro] = StageFigures(least / stage.microbatches, seconds, held * micro)
         return found
 
-    def _one_less(self, stage: Plan, micro_batches: set[int], spent: Mapping[int, StageTotal]) -> Mapping[int, float]:
+    def _one_less(
+        self, stage: Strategy, micro_batches: set[int], spent: Mapping[int, StageTotal]
+    ) -> Mapping[int, float]:
         """By size of the microbatches: how long a step of one microbatch less takes."""
         if stage.microbatches == 1:
             return dict.fromkeys(micro_batches, 0.0)
@@ -248,7 +250,7 @@ class StageBounds:
             return {micro: spent[2 * micro * stage.data].latency_s / 2 for micro in micro_batches}
         return {micro: alone[micro * stage.data].latency_s for micro in micro_batches}
 
-    def spent(self, stage: Plan, sizes: Sequence[int], parts: Sequence[PartOf]) -> dict[int, StageTotal] | None:
+    def spent(self, stage: Strategy, sizes: Sequence[int], parts: Sequence[PartOf]) -> dict[int, StageTotal] | None:
         """By batch size: what a stage's first device does, as the sum over `parts`.
 
         None if the stage cannot be simulated, or is not the sum of its parts, because layers affect each other. Raises
@@ -274,7 +276,7 @@ class StageBounds:
             for size in sizes
         }
 
-    def _distributed(self, subject: Subject, stage: Plan) -> Distributed:
+    def _distributed(self, subject: Subject, stage: Strategy) -> Distributed:
         """The stage; as it is where nothing in it can be overlapped, though in its plan there may be."""
         try:
             return Distributed(subject, stage)
@@ -283,7 +285,7 @@ class StageBounds:
                 raise
             return Distributed(subject, replace(stage, overlap=False))
 
-    def _sums(self, plan: Plan) -> float:
+    def _sums(self, plan: Strategy) -> float:
         """Seconds in which a device sends its part of the gradients, where nothing else is done meanwhile."""
         replicas = plan.data * plan.context
         if not self.subject.trains or replicas < 2 or plan.shard or plan.overlap or plan.experts > 1:
@@ -299,7 +301,7 @@ class StageBounds:
     def _summed(self) -> int:
         """The bytes of gradients that replicas sum up."""
         found = 0
-        made = Distributed(self.subject, Plan(2, 1, 1))
+        made = Distributed(self.subject, Strategy(2, 1, 1))
         for effect, _, times in _on_first(made.simulation(self.size if self.size and not self.size % 2 else 2)):
             communication = effect.work.communication
             if communication is not None and communication.pattern == "allreduce":
@@ -307,14 +309,16 @@ class StageBounds:
         return found
 
 
-def _each(subject: Subject, stage: Plan, micro_batches: Sequence[int | None]) -> Iterator[tuple[Stage, StageFigures]]:
+def _each(
+    subject: Subject, stage: Strategy, micro_batches: Sequence[int | None]
+) -> Iterator[tuple[Stage, StageFigures]]:
     """In a worker: by stage and microbatch, what a device does for it."""
     bounds = StageBounds(subject, None)
     yield from bounds.each(stage, {micro for micro in micro_batches if micro}).items()
 
 
 @lru_cache(maxsize=MEMO)
-def stage_of(plan: Plan) -> Plan:
+def stage_of(plan: Strategy) -> Strategy:
     """The program of one stage, for as many replicas as share experts: of plans that do the same, the same."""
     return replace(
         plan,
@@ -334,7 +338,7 @@ def stage_of(plan: Plan) -> Plan:
 
 
 @lru_cache(maxsize=MEMO)
-def at_best(plan: Plan) -> Plan:
+def at_best(plan: Strategy) -> Strategy:
     """The variant of its stage that takes the least time."""
     return replace(stage_of(plan), checkpoint=False, recompute="", fuse=True)
 

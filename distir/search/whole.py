@@ -10,11 +10,11 @@ from typing import Any
 
 from distir.diagnostics import ProgramError
 from distir.ops.attention import CONTEXTS
-from distir.search.plan import BALANCES, Plan
 from distir.search.plans import Plans
 from distir.search.space import Space, divisors
 from distir.search.subject import Subject, layers_of
 from distir.transform.sharding import tensor_shares
+from distir.transform.strategy import BALANCES, Strategy
 
 np: Any = import_module("numpy")
 
@@ -47,13 +47,13 @@ def whole(subject: Subject, devices: int, batch_sizes: tuple[int, ...]) -> Space
         micro_batches=micro_batches(batch_sizes),
         microbatches=_counts(batch_sizes),
         accumulate=_counts(batch_sizes) if trains else (1,),
-        schedules=SCHEDULES if trains else SCHEDULES[:1],
+        schedule=SCHEDULES if trains else SCHEDULES[:1],
         virtual=VIRTUAL,
         zero=(0, 1, 2, 3) if trains else (0,),
         shard=(unit,) if trains and 1 < unit < devices else (),
         checkpoint=(False, True) if trains else (False,),
         context=tuple(n for n in _powers(devices) if n <= MOST_SHARING_A_SEQUENCE) if subject.attends else (1,),
-        kinds=CONTEXTS,
+        kind=CONTEXTS,
         sequence=(False, True) if subject.attends else (False,),
         overlap=(False, True),
         fuse=None,
@@ -74,17 +74,17 @@ def admitted(subject: Subject, space: Space, size: int | None, model: bool) -> t
     layers = layers_of(subject) if model else None
     parts = "D·K does not divide the batch" + (", or into microbatches of other sizes" if space.micro_batches else "")
 
-    def shares(plan: Plan) -> str | None:
+    def shares(plan: Strategy) -> str | None:
         return UNSHARED if plan.data % plan.experts else None
 
-    def divides(plan: Plan) -> str | None:
+    def divides(plan: Strategy) -> str | None:
         return None if size is None or space.allows(size, plan) else parts
 
-    def has_layers(plan: Plan) -> str | None:
+    def has_layers(plan: Strategy) -> str | None:
         many = plan.pipeline > 1 and layers is not None and plan.pipeline * plan.stages_per_device > layers
         return f"more stages than the {layers} layers" if many else None
 
-    def splits(plan: Plan) -> str | None:
+    def splits(plan: Strategy) -> str | None:
         return _why_no_shards(subject, plan.tensor) if model else None
 
     plans, refused = space.grid(), Counter[str]()

@@ -20,9 +20,9 @@ from distir.files.scratch import ended_on_termination
 from distir.ir.collection import paused_collection
 from distir.search import clusters
 from distir.search.evaluate import evaluate
-from distir.search.plan import Plan
 from distir.search.processes import in_processes, workers_of
 from distir.search.subject import Subject
+from distir.transform.strategy import Strategy
 
 SMALL = 50_000
 """Configurations times statements of the program: below this, starting processes costs more time than it saves."""
@@ -30,7 +30,7 @@ SMALL = 50_000
 FAMILIES = 2
 """Families per worker that are enough for the load to balance."""
 
-Unit = tuple[Plan, tuple[int | None, ...]]
+Unit = tuple[Strategy, tuple[int | None, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Workers:
         return self.jobs > 1 or (self.jobs == 0 and configurations * statements > SMALL)
 
 
-Work = Callable[[Subject, Plan, Sequence[int | None]], Iterator[Any]]
+Work = Callable[[Subject, Strategy, Sequence[int | None]], Iterator[Any]]
 """The function applied to a unit: module-level, so that other processes can import it."""
 
 
@@ -129,7 +129,7 @@ def families(units: Sequence[Unit], workers: int) -> list[list[Unit]]:
     return found if len(found) >= FAMILIES * workers else [[unit] for unit in units]
 
 
-def units(plans: Iterable[Plan], sizes: Sequence[int | None], done: set[tuple[int | None, Plan]]) -> list[Unit]:
+def units(plans: Iterable[Strategy], sizes: Sequence[int | None], done: set[tuple[int | None, Strategy]]) -> list[Unit]:
     """The plans with the batch sizes that are not `done`."""
     found: list[Unit] = []
     for plan in plans:

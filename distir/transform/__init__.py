@@ -8,6 +8,7 @@ Read in the order in which a program passes through them:
   activations.
 - Distribution. `pipeline` cuts a program into stages and microbatches; `sharding` partitions it over a mesh axis (steps
   `dp`, `tp`, `cp`, `ep`); `dtp` combines both; `zero` partitions the state that replicas share.
+- All of this as one value: `strategy` has the record of how a program is distributed and run, and applies it.
 - Schedule and kernels. `overlap` moves communication onto streams, `rescheduling` reorders statements, `fusion` forms
   kernels.
 - Clean-up. `inline`, `outline`, `fold`, `dead_code`, `common_subexpressions`.
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from distir.transform.sharding.shares import Shares
     from distir.transform.sharding.steps import tensor_shares
     from distir.transform.steps import Application, Option, Step, StepError, always, doubling, listening, step
+    from distir.transform.strategy import Strategy
+    from distir.transform.strategy.steps import apply, strategy_of, words_of
     from distir.transform.verification import Compared, Verification, VerifyError, reference, verify
 
 _HOMES = {
@@ -52,6 +55,8 @@ _HOMES = {
         "listening",
         "step",
     ),
+    "distir.transform.strategy": ("Strategy",),
+    "distir.transform.strategy.steps": ("apply", "strategy_of", "words_of"),
     "distir.transform.verification": ("Compared", "Verification", "VerifyError", "reference", "verify"),
 }
 __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items() for name in names})
@@ -68,10 +73,12 @@ __all__ = [
     "StageShares",
     "Step",
     "StepError",
+    "Strategy",
     "Task",
     "Verification",
     "VerifyError",
     "always",
+    "apply",
     "difference",
     "doubling",
     "listening",
@@ -80,7 +87,9 @@ __all__ = [
     "schedule",
     "stage_shares",
     "step",
+    "strategy_of",
     "tensor_shares",
     "transform",
     "verify",
+    "words_of",
 ]

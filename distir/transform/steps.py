@@ -38,7 +38,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from distir.analysis import refuse_mesh
 from distir.cost.units import parse_bytes
@@ -234,12 +234,16 @@ class Application:
         values = {name: name.partition("=")[2] or None for name in found}
         return [name for name, step in found.items() if own.isdisjoint(step.given(step.before, values[name]))]
 
+    @property
+    def words(self) -> list[str]:
+        """The step as it is written, with its options: `parse_steps` reads the same."""
+        return [str(self), *(f"{name}={written(value)}" for name, value in self.options.items())]
+
     def __str__(self) -> str:
         """The step as it is written, without its options."""
         if self.step.value is None or self.value is None:
             return self.step.name
-        words = str(self.value).strip("()").rstrip(",").replace(", ", ",").replace("'", "")
-        return f"{self.step.name}={words}"
+        return f"{self.step.name}={written(self.value)}"
 
 
 def _where_given(found: Diagnostic, given: Unrolled) -> Diagnostic:
@@ -463,9 +467,14 @@ def transform(module: Module, *words: str, **keywords: Any) -> Module:
 
     Where the program has counted calls, so does the result.
     """
+    return applied(module, parse_steps(words, keywords))
+
+
+def applied(module: Module, steps: Iterable[Application]) -> Module:
+    """Apply steps in turn. Raises ProgramError where one cannot be applied. Counted calls stay counted."""
     with paused_collection():
         made = module
-        for application in parse_steps(words, keywords):
+        for application in steps:
             made = application(made)
     return rolled(made) if any(map(times_in, module)) else made
 
@@ -545,6 +554,16 @@ KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "tuple[str, ...]": ("words with commas between them", lambda text: tuple(text.split(","))),
 }
 """What options can be, by the annotation of their parameter: in words, and how a text is read as one."""
+
+
+def written(value: Any) -> str:
+    """A value of one of `KINDS` as a text that is read as it."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, cast("tuple[object, ...]", value)))
+    if isinstance(value, bool):
+        return str(value).lower()
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)
 
 
 def _given(option: Option | None, name: str, text: str) -> Any:

@@ -10,16 +10,17 @@ from distir.transform.overlap import KINDS
 from distir.validate.machines import at_peak, without_host, without_links, without_traffic
 from distir.validate.plans import plan_of
 from distir.validate.predictions import figures_of, reason
-from distir.validate.programs import EAGER, FUSED, RunProgram, TrainingProgram
+from distir.validate.programs import RunProgram, TrainingProgram
 from distir.validate.runs import MeasuredRun
 
 
 def _with_other_kernels(step: TrainingProgram) -> TrainingProgram:
-    return replace(step, kernels=FUSED if step.kernels == EAGER else EAGER)
+    is_eager = step.strategy.kernels == "eager" and not step.strategy.around
+    return step.with_strategy(kernels="compiled" if is_eager else "eager", apart=(), around=())
 
 
 def _with_other_overlap(step: TrainingProgram) -> TrainingProgram:
-    return replace(step, overlap=() if step.overlap else tuple(KINDS))
+    return step.overlapping(() if step.overlap else tuple(KINDS))
 
 
 WHAT_IFS: Final[Mapping[str, tuple[str, Callable[[RunProgram], RunProgram]]]] = {

@@ -22,7 +22,7 @@ from distir.validate.programs import RunProgram
 WIDE: Final = 2
 """Bytes of an element of weights that are not quantised."""
 
-MX, BLOCK = "fp8=mx", SCALINGS["mx"]
+BLOCK = SCALINGS["mx"]
 """The step whose scales are a byte for so many elements, and in the program Float32: OCP Microscaling Formats 1.0."""
 
 
@@ -152,11 +152,11 @@ def _parts(
     if use.weighed_experts:
         weighed = {name: _weighed(of[name]) for name in {value.function for value in made}}
         activations -= sum(value.nbytes for value in made if value.name in weighed[value.function])
-    if use.remainders and not any(word.startswith("fp8=") for word in program.step.training):
+    if use.remainders and not program.step.strategy.scaling:
         masters = {p.name for p in simulation.function.params if isinstance(p.roles.get("initial"), str)}
         state -= sum(v.nbytes for v in live if v.role == ROLES["state"] and v.name in masters) // 2
     state = round(state * program.share)
-    is_mx = MX in program.step.training
+    is_mx = program.step.strategy.scaling == "mx"
     if use.eight_bit_weights:
         for copy, layouts in _quantised_weights(program, simulation, live):
             weights += (layouts - WIDE) * copy.nbytes + is_mx * (layouts - 1) * copy.nbytes // BLOCK
@@ -171,11 +171,8 @@ def _parts(
 
 def _parts_of_gradients(program: RunProgram) -> int:
     """Among how many replicas buffers of gradients are divided that hold those of whole weights: with ZeRO-2."""
-    words = dict(word.split("=", 1) for word in program.step.distribution)
-    if words.get("zero") != "2":
-        return 1
-    replicas = int(words["dtp"].split(",")[0]) * int(words.get("context", 1))
-    return int(words.get("shard", replicas))
+    strategy = program.step.strategy
+    return (strategy.shard or strategy.data * strategy.context) if strategy.zero == 2 else 1
 
 
 def _beside(program: RunProgram, simulation: Simulation, device: int, tensors: MemoryParts) -> MemoryParts:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from distir import cost
 from distir.files import limits
 from distir.models.decoder import Decoder
 from distir.ops.optimizer import OPTIMIZERS
 from distir.transform.sharding.steps import LARGEST_NODE
+from distir.transform.strategy import Strategy
 from distir.transform.training.precision import GRADIENTS
 from distir.transform.unfusing import decomposed
 from distir.validate.decoders import decoder_of
@@ -33,7 +34,7 @@ from distir.validate.machines import (
     machine,
     whole_nodes,
 )
-from distir.validate.programs import FUSED, ProgramRewrite, RunProgram, TrainingProgram
+from distir.validate.programs import ProgramRewrite, RunProgram, TrainingProgram
 from distir.validate.rewrites import (
     with_bias_apart,
     with_clamps_apart,
@@ -45,16 +46,16 @@ from distir.validate.rewrites import (
     with_sorted_rows,
 )
 from distir.validate.runs import PARTS, MeasuredRun, UnsupportedError
-from distir.validate.words import (
+from distir.validate.strategies import (
     ALL_TO_ALL,
     EIGHT_BITS,
     HYBRID,
-    eight_bit_words,
-    expert_words,
-    recomputation_words,
-    schedule_words,
+    eight_bits,
+    partition,
+    pipelining,
+    placement_of_experts,
+    recomputation,
     sharding_in_parts,
-    sharding_words,
 )
 
 MOST_MICROBATCHES: Final = 1 << 14
@@ -63,17 +64,7 @@ MOST_MICROBATCHES: Final = 1 << 14
 USUAL_NODE: Final = 8
 """The GPUs of a node where a run does not state them."""
 
-LOSS: Final = "SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad"
-
-LOSS_APART: Final = (f"apart={LOSS}",)
-"""Of the step `fuse`: the loss reads logits in Float32."""
-
-LOSS_ALONE: Final = (f"around={LOSS}",)
-"""Of the step `fuse`: the loss is a kernel that reads the logits as they are, where each op is a kernel of its own."""
-
-
-STATE_ON_HOST: Final = "offload=optimizer"
-"""The step behind all that distribute a program, before its kernels."""
+LOSS: Final = ("SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLossGrad")
 
 MUON: Final = "muon"
 
@@ -236,19 +227,15 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     vocabulary = -(-run.vocab // padded) * padded
     given = decoder_of(run, vocabulary, chosen.dropout) if described is None else described
     model = replace(given, vocabulary=vocabulary)
-    distribution, share = _distribution(run, chosen, model, rows, named)
-    overlap = (*chosen.overlap, "experts") if run.overlap_experts else chosen.overlap
+    strategy, share = strategy_of_run(run, chosen, model, rows)
     step = TrainingProgram(
         model=model,
         sequence=run.seq,
+        strategy=strategy,
+        profile=_profile(run, named),
         of_model=_rewrites_of_model(run, chosen),
-        training=_training(run, chosen, model),
         of_step=_rewrites_of_step(chosen),
-        distribution=distribution,
-        overlap=overlap,
-        behind_sums=chosen.backward_prefetch == "post" and "weights" in overlap,
         of_ranks=_rewrites_of_ranks(run, chosen, model),
-        kernels=(*((STATE_ON_HOST,) if run.offload_optimizer else ()), *_kernels(chosen)),
     )
     tied = vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
     kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * vocabulary
@@ -323,25 +310,59 @@ def _rewrites_of_ranks(run: MeasuredRun, chosen: Framework, model: Decoder) -> t
     return tuple(found)
 
 
-def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[str, ...]:
-    """The steps that derive the training step from the model, in words."""
+def strategy_of_run(run: MeasuredRun, chosen: Framework, model: Decoder, rows: int) -> tuple[Strategy, float]:
+    """How a run is trained and distributed, and what a device holds of the optimizer state that its program has.
+
+    `rows`: the microbatches of a replica. Raises UnsupportedError for what cannot be expressed.
+    """
+    training = _training(run, chosen, model)
+    distribution, share = _distribution(run, chosen, model)
+    overlap = (*chosen.overlap, "experts") if run.overlap_experts else chosen.overlap
+    found = Strategy(
+        data=run.dp,
+        tensor=run.tp,
+        pipeline=run.pp,
+        microbatches=rows,
+        overlap=bool(overlap),
+        kinds=overlap,
+        behind_sums=chosen.backward_prefetch == "post" and "weights" in overlap,
+        state_on_host=bool(run.offload_optimizer),
+        fuse=True,
+        kernels="compiled" if chosen.kernels == "fused" else chosen.kernels,
+        # The loss reads logits in Float32; or it is a kernel that reads them as they are, where others are single ops.
+        apart=LOSS if chosen.loss == "apart" and chosen.kernels != "eager" else (),
+        around=LOSS if chosen.loss == "fused" and chosen.kernels == "eager" else (),
+        **training,
+        **distribution,
+    )
+    return found, share
+
+
+def _profile(run: MeasuredRun, named: str) -> str:
+    """The machine by which a pipeline orders its messages."""
+    if run.pp == 1:
+        return ""
+    return whole_nodes(GPUS[named], run.pp).name if named in GPUS else named
+
+
+def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> dict[str, Any]:
+    """The fields of the training step that is derived from the model."""
     _require_precision(run)
     _require_recomputation(run, chosen)
     if run.offload and (run.pp > 1 or run.offload >= run.layers):
         raise UnsupportedError("activations are offloaded without a pipeline, of all layers but the last at most")
-    found: list[str] = []
-    if run.precision in EIGHT_BITS:
-        found += eight_bit_words(run, chosen)
-    precision = run.precision if run.precision in ("fp16", FULL) else chosen.precision
-    found += ["seeded"] if model.dropout else []
-    found += ["grad", f"optimizer={_optimizer(run, chosen)}", f"precision={precision}"]
-    found += [f"gradients={chosen.gradients}"] if chosen.gradients != "auto" else []
-    found += ["clip=1"] if chosen.clip else []
-    found += ["master=only"] if chosen.master == "only" and run.precision != "fp16" else []
-    found += ["cse"] if run.precision == "mxfp8" else []  # what several products take is quantised once
-    found += recomputation_words(chosen, run.mlp == "swiglu")
-    found += ["offload=activations", f"layers={run.offload}"] if run.offload else []
-    return tuple(found)
+    return {
+        **(eight_bits(run, chosen) if run.precision in EIGHT_BITS else {}),
+        "seeded": bool(model.dropout),
+        "optimizer": _optimizer(run, chosen),
+        "precision": run.precision if run.precision in ("fp16", FULL) else chosen.precision,
+        "gradients": chosen.gradients,
+        "clip": 1.0 if chosen.clip else None,
+        "master": "only" if chosen.master == "only" and run.precision != "fp16" else "beside",
+        "merged": run.precision == "mxfp8",  # what several products take is quantised once
+        **recomputation(chosen, run.mlp == "swiglu"),
+        "offloaded": run.offload or 0,
+    }
 
 
 def _require_precision(run: MeasuredRun) -> None:
@@ -371,38 +392,26 @@ def _gathers_logits(run: MeasuredRun, chosen: Framework) -> bool:
     return chosen.loss == "gathered" and (run.tp == 1 or (run.cp or 1) == 1)
 
 
-def _distribution(
-    run: MeasuredRun, chosen: Framework, model: Decoder, rows: int, named: str
-) -> tuple[tuple[str, ...], float]:
-    """The steps that distribute a training step, in words, and what a device holds of the optimizer state they give."""
+def _distribution(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[dict[str, Any], float]:
+    """The fields that distribute a training step, and what a device holds of the optimizer state that it has."""
     context, virtual = run.cp or 1, run.virtual or 1
     if context > 1 and _keeps_scores(chosen):
         kept = f"parts of a sequence on {context} ranks, with `{chosen.attention}` attention, keep scores in memory"
         raise UnsupportedError(f"{kept}: say `flash` in `attention`, or `cp` 1")
-    found = [f"dtp={run.dp},{run.tp},{run.pp}", f"microbatches={rows}", f"layout={chosen.layout}"]
-    found += expert_words(run, chosen)
-    found += [f"context={context}", f"cp_kind={chosen.context}"] if context > 1 else []
-    if run.pp > 1:
-        profile = whole_nodes(GPUS[named], run.pp).name if named in GPUS else named
-        found += schedule_words(run, chosen, virtual, profile)
-    found += ["representative=true", "ends=false"]
-    # Decided here, for programs that serve several numbers of replicas.
-    found += [f"scatter_gather={str(run.gpus > LARGEST_NODE).lower()}"] if run.tp > 1 and run.pp > 1 else []
     gathers = _gathers_logits(run, chosen)
-    found += [f"whole={LOSS}"] if gathers and run.tp > 1 else []
-    found += ["sequence=true"] if chosen.sequence_parallel and run.tp > 1 else []
+    found = {
+        "layout": chosen.layout,
+        **placement_of_experts(run, chosen),
+        **({"context": context, "kind": chosen.context} if context > 1 else {}),
+        **(pipelining(run, chosen, virtual) if run.pp > 1 else {}),
+        # Decided here, for programs that serve several numbers of replicas.
+        "scatter_gather": run.gpus > LARGEST_NODE if run.tp > 1 and run.pp > 1 else None,
+        "whole": LOSS if gathers and run.tp > 1 else (),
+        "sequence": chosen.sequence_parallel and run.tp > 1,
+        "decomposed": LOSS if gathers else (),
+    }
     share = 1.0
     if run.dp * context > 1:
         sharding, share = sharding_in_parts(model, run.tp, run.dp * context, chosen)
-        found += sharding_words(sharding)
-        found += ["sums=float32"] if chosen.float32_sums and chosen.sharding == "zero1" else []
-    found += [f"decompose={LOSS}"] if gathers else []
-    return tuple(found), share
-
-
-def _kernels(chosen: Framework) -> tuple[str, ...]:
-    """The step that gives the program its kernels, in words."""
-    found = FUSED if chosen.kernels == "fused" else ("fuse", f"kernels={chosen.kernels}")
-    if chosen.loss == "apart" and chosen.kernels != "eager":
-        return (*found, *LOSS_APART)
-    return (*found, *LOSS_ALONE) if chosen.loss == "fused" and chosen.kernels == "eager" else found
+        found |= partition(sharding) | {"wide_sums": chosen.float32_sums and chosen.sharding == "zero1"}
+    return found, share

@@ -1,29 +1,36 @@
-"""The program of a run: the training step that its framework runs, made of steps in words and of rewrites."""
+"""The program of a run: the training step that its framework runs, made by a strategy and by rewrites."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from inspect import signature
-from typing import Final
+from typing import Any, Final
 
 from distir.cost import Hardware
 from distir.ir import Function, Module
 from distir.models.catalogue import program
 from distir.models.decoder import Decoder
 from distir.models.sizes import BATCH
-from distir.transform.all_steps import parse_steps, transform
 from distir.transform.entry import entry_of
 from distir.transform.overlap import overlapped
 from distir.transform.overlap.products import in_bulk
 from distir.transform.pipeline import Steady, steady
+from distir.transform.steps import Application, applied
+from distir.transform.strategy import FIELDS, Strategy
+from distir.transform.strategy.steps import (
+    DISTRIBUTION,
+    SCHEDULING,
+    TRAINING,
+    part,
+    pipeline_options,
+    steps_of,
+    unchecked,
+    words_of,
+)
 from distir.validate.frameworks import ASYNC_TP, NO_OTHER_MEMORY, HeldMemory
 from distir.validate.microbatches import UnlikeMicrobatchesError, with_microbatches
 from distir.validate.replicas import DeviceLayout, UnlikeError, fewest_alike, have_equal_kernels, with_replicas
-
-FUSED, EAGER = ("fuse",), ("fuse", "kernels=eager")
-"""The steps that give a program its kernels."""
 
 REPLICAS_WITHIN_STAGES: Final = "pdt"
 """The layout of programs that serve other numbers of replicas."""
@@ -47,22 +54,20 @@ class ProgramRewrite:
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgram:
-    """A training step: the model, and the steps that make its program, as the command line writes them.
+    """A training step: the model, the strategy by which it is trained, and what a framework does beside.
 
     Rewrites are `of_model`, before it is trained, `of_step`, before it is distributed, and `of_ranks`, after that.
-    `overlap`: kinds of the step `overlap`, where they apply; `behind_sums`: the option of the kind `weights`.
+    `profile`: the machine by which a pipeline orders its messages, as they depend on how long passes take; empty
+    without a pipeline, so that runs of one layout on several GPUs are one program.
     """
 
     model: Decoder
     sequence: int
+    strategy: Strategy
+    profile: str
     of_model: tuple[ProgramRewrite, ...]
-    training: tuple[str, ...]
     of_step: tuple[ProgramRewrite, ...]
-    distribution: tuple[str, ...]
-    overlap: tuple[str, ...]
-    behind_sums: bool
     of_ranks: tuple[ProgramRewrite, ...]
-    kernels: tuple[str, ...]
 
     def module(self) -> Module:
         """The program. Raises ProgramError or StepError where a step cannot be applied."""
@@ -73,36 +78,50 @@ class TrainingProgram:
 
         Raises UnlikeError where there is none, or it might differ; else as `module` does.
         """
-        data, shards, stages = self._degrees
-        named = {name: value for name, _, value in (word.partition("=") for word in self.distribution)}
-        context, holding_parts = int(named.get("context", 1)), int(named.get("shard", 0))
-        unlike = named.keys() & {"experts", "expert_parallel"} or (context > 1 and holding_parts)
-        on_host = any(word.startswith("offload=") for word in self.kernels)
-        if unlike or on_host or named.get("layout") != REPLICAS_WITHIN_STAGES:
+        own = self.strategy
+        unlike = own.experts > 1 or own.expert_parallel or (own.context > 1 and own.shard)
+        if unlike or own.state_on_host or own.layout != REPLICAS_WITHIN_STAGES:
             raise UnlikeError("it is a program of its own")
-        few = DeviceLayout.of_few(shards, context, holding_parts)
-        if shards == 1 and "zero" in named and not holding_parts:
-            few = fewest_alike(entry_of(self.on_one_device), few, data)
-        if data <= few.replicas:
+        few = DeviceLayout.of_few(own.tensor, own.context, own.shard)
+        if own.tensor == 1 and own.zero and not own.shard:
+            few = fewest_alike(entry_of(self.on_one_device), few, own.data)
+        if own.data <= few.replicas:
             raise UnlikeError("it is a program of its own")
-        other = replace(self, distribution=(f"dtp={few.replicas},{shards},{stages}", *self.distribution[1:]))
-        if any(word.startswith("kernels=") for word in self.kernels):  # which do not depend on sizes
-            return with_replicas(*other._of_few_microbatches, few, data)
+        other = self.with_strategy(data=few.replicas)
+        if own.kernels != "compiled":  # which do not depend on sizes
+            return with_replicas(*other._of_few_microbatches, few, own.data)
         unfused, whole = _unfused(other)
-        if have_equal_kernels(entry_of(unfused), whole, few, data):
-            return with_replicas(*other._made, few, data)
-        return _applied(with_replicas(unfused, whole, few, data), self.kernels)
+        if have_equal_kernels(entry_of(unfused), whole, few, own.data):
+            return with_replicas(*other._made, few, own.data)
+        return unchecked(with_replicas(unfused, whole, few, own.data), self.steps_of(SCHEDULING[1:]))
+
+    def with_strategy(self, **fields: Any) -> TrainingProgram:
+        """The same with other fields of its strategy."""
+        return replace(self, strategy=replace(self.strategy, **fields))
+
+    def overlapping(self, kinds: Sequence[str]) -> TrainingProgram:
+        """The same with these kinds of overlap."""
+        return self.with_strategy(overlap=bool(kinds), kinds=tuple(kinds))
 
     @property
-    def _degrees(self) -> tuple[int, int, int]:
-        """Replicas, shards, stages."""
-        data, shards, stages = self.distribution[0].removeprefix("dtp=").split(",")
-        return int(data), int(shards), int(stages)
+    def overlap(self) -> tuple[str, ...]:
+        """What is communicated beside computation: kinds of the step `overlap`, where they apply."""
+        return self.strategy.kinds
+
+    @property
+    def words(self) -> list[str]:
+        """Its strategy, as the command line writes it."""
+        return words_of(self.strategy)
+
+    def steps_of(self, names: Sequence[str]) -> list[Application]:
+        """Those of its steps that have these names: a program to simulate, of one representative replica."""
+        profile = {"hardware": self.profile} if self.profile else {}
+        return part(steps_of(self.strategy, None, **profile, representative=True, ends=False), names)
 
     @property
     def on_one_device(self) -> Module:
         """The training step on one device."""
-        return _step(self.model, self.sequence, self.of_model, self.training, self.of_step)
+        return _step(self.model, self.sequence, self.of_model, Strategy(**_training_of(self.strategy)), self.of_step)
 
     @property
     def _made(self) -> tuple[Module, Function]:
@@ -115,29 +134,23 @@ class TrainingProgram:
 
         For kernels that do not depend on how far apart statements are, as those across rounds may.
         """
-        count, found = self._microbatches, self._steady
+        count, found = self.strategy.microbatches, self._steady
         if found is None:
             return self._made
-        words = [f"microbatches={found.microbatches}" if w == f"microbatches={count}" else w for w in self.distribution]
-        module, whole = replace(self, distribution=tuple(words))._made
+        module, whole = self.with_strategy(microbatches=found.microbatches)._made
         try:
             return with_microbatches(module, found.more, found.microbatches, count), whole
         except UnlikeMicrobatchesError:
             return self._made
 
     @property
-    def _microbatches(self) -> int:
-        return int(self.distribution[1].removeprefix("microbatches="))
-
-    @property
     def _steady(self) -> Steady | None:
         """How its pipeline follows from one of fewer microbatches; None where it does not, or is not repeated whole."""
-        if self.overlap or "zero=3" in self.distribution:
+        own = self.strategy
+        if own.overlap or own.zero == 3:
             return None  # what rounds exchange is opened up: it depends on the rounds next to them
-        options = parse_steps(self.distribution)[0].options
-        given = {name: options[name] for name in signature(steady).parameters if name in options}
-        found = steady(self.on_one_device, self._degrees[2], **given)
-        return found if found is not None and found.microbatches < self._microbatches else None
+        found = steady(self.on_one_device, own.pipeline, **pipeline_options(self.steps_of(DISTRIBUTION)))
+        return found if found is not None and found.microbatches < own.microbatches else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +181,7 @@ class RunProgram:
 @lru_cache(maxsize=8)
 def _made(of: TrainingProgram) -> tuple[Module, Function]:
     module, whole = _unfused(of)
-    return _applied(module, of.kernels), whole
+    return unchecked(module, of.steps_of(SCHEDULING[1:])), whole
 
 
 @lru_cache(maxsize=4)
@@ -176,13 +189,14 @@ def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
     """The program without kernels, and its entry function before ZeRO."""
     module = of.on_one_device
     whole: Function | None = None
-    for application in parse_steps(of.distribution):
+    for application in of.steps_of(DISTRIBUTION):
         module = application.unchecked(module)
         whole = whole or entry_of(module)
     assert whole is not None
     kinds = [kind for kind in of.overlap if kind != ASYNC_TP]
     if kinds:
-        module = overlapped(module, kinds, {"behind_sums": True} if of.behind_sums else {}).module
+        options = {"behind_sums": True} if of.strategy.behind_sums else {}
+        module = overlapped(module, kinds, options).module
     if ASYNC_TP in of.overlap:
         module = in_bulk(module)
     for rewrite in of.of_ranks:
@@ -190,11 +204,9 @@ def _unfused(of: TrainingProgram) -> tuple[Module, Function]:
     return module, whole
 
 
-def _applied(module: Module, words: Sequence[str]) -> Module:
-    """The module after steps whose results are not checked one by one: that of the last one is."""
-    for application in parse_steps(words):
-        module = application.unchecked(module)
-    return module
+def _training_of(strategy: Strategy) -> dict[str, Any]:
+    """The fields of the training step on one device, which many strategies share."""
+    return {name: getattr(strategy, name) for name, field in FIELDS.items() if field.step in TRAINING}
 
 
 @lru_cache(maxsize=8)
@@ -202,13 +214,13 @@ def _step(
     model: Decoder,
     sequence: int,
     of_model: tuple[ProgramRewrite, ...],
-    words: tuple[str, ...],
+    strategy: Strategy,
     of_step: tuple[ProgramRewrite, ...],
 ) -> Module:
     module = program(model, sequence)
     for rewrite in of_model:
         module = rewrite(module)
-    module = transform(module, *words)
+    module = applied(module, part(steps_of(strategy), TRAINING))
     for rewrite in of_step:
         module = rewrite(module)
     return module

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from evaluation import DEVICES, HARDWARE, layout, markdown, table_1_grid, write
 
-from distir import models, simulate, transform
+from distir import models, simulate
 from distir.cost import Hardware, load
 from distir.search import Row
 from distir.search.rows import show_rate
 from distir.simulate import Simulation
 from distir.simulate.body import runs
 from distir.simulate.effects import Effect
+from distir.transform.strategy.steps import apply
 
 MODEL = "gpt2-175b"
 BATCH = 2048
@@ -125,7 +126,7 @@ def _with_links(machine: Hardware, factor: float) -> Hardware:
 
 
 def _simulated(row: Row, machine: Hardware) -> Simulation:
-    module = transform(models.named(MODEL), *row.plan.steps())
+    module = apply(models.named(MODEL), row.plan)
     return simulate(module, machine, bind={"B": BATCH})
 
 

@@ -20,7 +20,8 @@ from matplotlib.figure import Figure
 
 from distir import models
 from distir.cost import load
-from distir.search import Log, Plan, Row, Search, Space, Subject, Table, Workers, read_rows
+from distir.search import Log, Row, Search, Space, Subject, Table, Workers, read_rows
+from distir.transform.strategy import Strategy
 
 ROOT = Path(__file__).parent.parent.parent
 OUT = ROOT / "build" / "paper"
@@ -33,7 +34,7 @@ HARDWARE = "dgx2-v100"
 SUMS = ("stage",)
 """The paper's pipelines add up the gradients of a stage together."""
 DEVICES = 16
-SUMS_SHOWN = Plan(1, 1, 1).sums
+SUMS_SHOWN = Strategy(1, 1, 1).sums
 """What plans need not state."""
 TRAINING = ("mlp-1b", "mlp-17b", "mlp-103b")
 INFERENCE = ("gpt2-1.6b", "gpt2-13b", "gpt2-175b")

@@ -105,8 +105,8 @@ def test_gradients_of_deepspeed_are_added_up_as_it_says():
         program_of(deepspeed(text % word, **given).job, "deepspeed", "h100_80gb") for word in ("fp32", "bf16")
     )
     assert (wide.memory.gradients, narrow.memory.gradients) == (4, 2)
-    assert "gradients=fp32" in wide.step.training
-    assert "gradients=bf16" in narrow.step.training
+    assert "gradients=fp32" in wide.step.words
+    assert "gradients=bf16" in narrow.step.words
 
 
 def test_what_the_trainer_fills_in_is_given_beside_the_file():

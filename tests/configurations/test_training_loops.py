@@ -105,7 +105,7 @@ def test_parts_of_sequences_of_deepspeed_are_exchanged_for_heads():
     settings = {"distributed_type": "DEEPSPEED", "mixed_precision": "bf16", "num_processes": 4}
     found = accelerate({**settings, "parallelism_config": {"parallelism_config_sp_size": 2}})
     assert (found.job.dp, found.job.cp, found.framework) == (2, 2, "deepspeed")
-    assert "cp_kind=a2a" in program_of(found.job, found.framework, "h100_80gb").step.distribution
+    assert "cp_kind=a2a" in program_of(found.job, found.framework, "h100_80gb").step.words
 
 
 def test_what_other_files_say_is_read_beside_a_configuration(tmp_path):

@@ -7,11 +7,13 @@ from thorough import ALL
 
 from distir.cost import load
 from distir.models import named
-from distir.search import Plan, Search, Space, Subject, Workers, read_rows, write_rows
+from distir.search import Search, Space, Subject, Workers, read_rows, write_rows
 from distir.search.evaluate import evaluate
 from distir.search.stages import StageBounds
 from distir.search.whole import admitted, whole
 from distir.transform import transform
+from distir.transform.strategy import Strategy
+from distir.transform.strategy.steps import words_of
 
 HERE = Workers(jobs=1)
 SIZES = {"layers": 4, "width": 128, "heads": 4, "kv_heads": 2, "ffn": 256, "vocabulary": 512}
@@ -29,7 +31,7 @@ def row_of(subject, plan, size=32):
 
 @pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "interleaved", "zb-h1", "zb-v"])
 def test_in_pipelines_one_stage_of_zero_represents_the_other(schedule):
-    one, two = (row_of(DENSE, Plan(2, 1, 2, 4, schedule, zero=zero)) for zero in (1, 2))
+    one, two = (row_of(DENSE, Strategy(2, 1, 2, 4, schedule, zero=zero)) for zero in (1, 2))
     assert (one.latency_s, one.peak_memory_bytes) == (two.latency_s, two.peak_memory_bytes)
     space = Space(4, (32,), (4,), (schedule,), zero=(0, 1, 2, 3), accumulate=(1,))
     tried = {(plan.pipeline > 1, plan.zero) for plan in space.plans() if plan.data > 1}
@@ -54,12 +56,15 @@ def test_all_that_can_pay_is_tried_and_written_down(tmp_path):
     assert {plan.etp for plan in sparse if plan.experts > 1 and plan.tensor > 1} == {0, 1}
     assert {plan.etp for plan in sparse if plan.experts == 1 or plan.tensor == 1} == {0}
     assert {plan.cp_experts for plan in sparse if plan.context > 1} == {False, True}
-    some = [Plan(2, 1, 2, 4, balance="cost", checkpoint=True, recompute="full:2"), Plan(2, 2, 1, experts=2, etp=1)]
+    some = [
+        Strategy(2, 1, 2, 4, balance="cost", checkpoint=True, recompute="full:2"),
+        Strategy(2, 2, 1, experts=2, etp=1),
+    ]
     rows = [row_of(DENSE, some[0]), row_of(EXPERTS, some[1])]
     with open(tmp_path / "rows.csv", "w", newline="") as file:
         write_rows(file, rows)
     assert [row.plan for row in read_rows(str(tmp_path / "rows.csv"), "")] == some
-    assert some[0].steps() == [
+    assert words_of(some[0]) == [
         "checkpoint=full",
         "layers=2",
         "dtp=2,1,2",
@@ -67,12 +72,12 @@ def test_all_that_can_pay_is_tried_and_written_down(tmp_path):
         "schedule=1f1b",
         "balance=cost",
     ]
-    assert some[1].steps() == ["dtp=2,2,1", "experts=2", "etp=1"]
+    assert words_of(some[1]) == ["dtp=2,2,1", "experts=2", "etp=1"]
 
 
 def test_less_recomputation_takes_less_time_and_more_memory():
     def of(**how):
-        return row_of(DENSE, Plan(2, 1, 1, 4, **how), 256)
+        return row_of(DENSE, Strategy(2, 1, 1, 4, **how), 256)
 
     none, half, full = of(), of(checkpoint=True, recompute="full:2"), of(checkpoint=True)
     products = of(checkpoint=True, recompute="products")

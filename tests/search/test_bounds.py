@@ -14,8 +14,8 @@ from distir.cost import load, profiles
 from distir.models import mlp
 from distir.search import Annealing, Search, Space, SpaceError, Subject, Workers
 from distir.search.bounds import load_of
-from distir.search.plan import Plan
 from distir.search.sequential import load_at as _load
+from distir.transform.strategy import Strategy
 
 HERE = Workers(jobs=1)
 MACHINES = {name: load(name) for name in (*profiles(), CALIBRATED)}
@@ -102,7 +102,7 @@ def test_the_bound_holds_for_products_by_shape(rows):
 }}"""),
         hardware,
     )
-    assert load_of(alone).bound(Plan(1, 1, 1), hardware) <= alone.latency_s
+    assert load_of(alone).bound(Strategy(1, 1, 1), hardware) <= alone.latency_s
 
 
 def test_a_bound_that_is_met_is_not_passed():

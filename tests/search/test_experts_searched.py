@@ -13,12 +13,14 @@ import distir
 from distir.configurations import Supplied
 from distir.configurations.rows import exported, job_of_row
 from distir.cost import load
-from distir.search import Annealing, Plan, Search, Space, SpaceError, Subject, Workers, read_rows, write_rows
+from distir.search import Annealing, Search, Space, SpaceError, Subject, Workers, read_rows, write_rows
 from distir.search.bounds import load_of
 from distir.search.sequential import load_at
 from distir.search.symmetry import interchangeable
 from distir.simulate import simulate
 from distir.transform import transform
+from distir.transform.strategy import Strategy
+from distir.transform.strategy.steps import apply, words_of
 
 __all__ = ["command"]  # a fixture
 
@@ -51,7 +53,7 @@ def test_a_row_is_what_simulating_the_whole_program_gives():
     rows = [row for row in searched(space) if row.EP > 1]
     assert {(row.P, row.EP, row.zero) for row in rows} >= {(2, 4, 0), (1, 2, 1), (1, 4, 1)}
     for row in rows[::2]:
-        whole = simulate(transform(STEP, *row.plan.steps()), "dgx-a100", bind={"B": row.batch_size})
+        whole = simulate(apply(STEP, row.plan), "dgx-a100", bind={"B": row.batch_size})
         assert row.latency_s == pytest.approx(whole.latency_s, rel=1e-12), row.plan
         assert row.peak_memory_bytes == max(use.peak_memory_bytes for use in whole.devices.values()), row.plan
 
@@ -84,7 +86,7 @@ def test_products_of_experts_alone_take_as_long_as_their_bound():
 }"""),
         hardware,
     )
-    assert 0.9 * alone.latency_s < load_of(alone).bound(Plan(1, 1, 1), hardware) <= alone.latency_s
+    assert 0.9 * alone.latency_s < load_of(alone).bound(Strategy(1, 1, 1), hardware) <= alone.latency_s
 
 
 def test_groups_that_lie_differently_are_not_represented_by_one():
@@ -97,7 +99,7 @@ def test_groups_that_lie_differently_are_not_represented_by_one():
 def test_a_plan_comes_back_from_its_row():
     row = searched(Space(4, (16,), experts=(4,), fixed={"D": (4,)}, skew=1.25))[0]
     assert str(row.plan) == "4/1/1/1 ep=4"
-    assert row.plan.steps() == ["dtp=4,1,1", "experts=4", "skew=1.25"]
+    assert words_of(row.plan) == ["dtp=4,1,1", "experts=4", "skew=1.25"]
     file = io.StringIO()
     write_rows(file, [row])
     assert {"EP": "4", "skew": "1.25"}.items() <= next(csv.DictReader(io.StringIO(file.getvalue()))).items()
@@ -202,4 +204,4 @@ def test_a_global_batch_is_one_of_training(command):
 
 def test_stated_degrees_need_not_be_powers_of_two():
     plans = [*Space(24, (48,), (2,), fixed={"T": (3,)}).plans()]
-    assert Plan(8, 3, 1) in plans
+    assert Strategy(8, 3, 1) in plans

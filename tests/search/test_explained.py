@@ -8,13 +8,14 @@ from search_samples import MLP
 
 from distir import api, models
 from distir.cost import load
-from distir.search import Plan, Subject, Workers
+from distir.search import Subject, Workers
 from distir.search.binding import CLEARLY, bindings, changes, difference, other_machines
 from distir.search.evaluate import evaluate
+from distir.transform.strategy import Strategy
 
 HERE = Workers(jobs=1)
 WIDE = Subject("wide", models.mlp(4, 8192, training=True), load("dgx-h100", 2))
-CONTENDERS = [Plan(16, 1, 1), Plan(2, 8, 1), Plan(4, 4, 1), Plan(8, 1, 2, 4)]
+CONTENDERS = [Strategy(16, 1, 1), Strategy(2, 8, 1), Strategy(4, 4, 1), Strategy(8, 1, 2, 4)]
 
 
 def rows_on(machine, size):
@@ -48,7 +49,7 @@ def test_the_machines_that_are_tried_are_those_that_are_sold():
         "with devices twice as fast",
     }
     assert [level.cards.bandwidth for level in found["with 800 Gb/s cards"].levels if level.cards] == [100e9]
-    (plan, one) = (Plan(1, 1, 1), replace(WIDE, hardware=found["with devices twice as fast"]))
+    (plan, one) = (Strategy(1, 1, 1), replace(WIDE, hardware=found["with devices twice as fast"]))
     (fast,), (usual,) = (list(evaluate(it, plan, [8192])) for it in (one, WIDE))
     assert fast.latency_s == pytest.approx(usual.latency_s / 2)
 
@@ -64,7 +65,7 @@ def test_other_cards_are_those_of_all_levels_that_use_them(nodes):
 
 def test_more_memory_would_change_the_winner():
     usage = {row.plan: row.peak_memory_bytes for row in rows_on(WIDE.hardware, 32768)}
-    small = WIDE.hardware.with_memory(usage[Plan(16, 1, 1)] - 1)
+    small = WIDE.hardware.with_memory(usage[Strategy(16, 1, 1)] - 1)
     rows = rows_on(small, 32768)
     assert {row.fits for row in rows} == {True, False}
     first = next(iter(changes(replace(WIDE, hardware=small), rows, HERE)))
@@ -73,7 +74,7 @@ def test_more_memory_would_change_the_winner():
 
 
 def test_a_difference_is_said_in_the_words_of_its_users():
-    plan = Plan(8, 1, 2, 4)
+    plan = Strategy(8, 1, 2, 4)
     assert difference(plan, replace(plan, data=4, tensor=2)) == "T 2, D 4"
     assert difference(plan, replace(plan, zero=3)) == "zero 3"
     assert difference(plan, replace(plan, overlap=True, schedule="zb-h1")) == "schedule zb-h1, overlap on"
@@ -81,7 +82,11 @@ def test_a_difference_is_said_in_the_words_of_its_users():
 
 def test_shares_of_what_binds_add_up():
     it = Subject("mlp", MLP, load("dgx-h100"))
-    rows = [row for plan in (Plan(2, 1, 1), Plan(1, 2, 2, 4), Plan(1, 1, 4, 2)) for row in evaluate(it, plan, [64])]
+    rows = [
+        row
+        for plan in (Strategy(2, 1, 1), Strategy(1, 2, 2, 4), Strategy(1, 1, 4, 2))
+        for row in evaluate(it, plan, [64])
+    ]
     found = bindings(it, rows, HERE)
     assert set(found) == {row.key for row in rows}
     for (_, plan), one in found.items():

@@ -11,12 +11,14 @@ import distir
 from distir.cost import load
 from distir.diagnostics import ProgramError
 from distir.models import gpt2
-from distir.search import Plan, Space, Subject, distributed, evaluate
+from distir.search import Space, Subject, distributed, evaluate
 from distir.search.binding import evaluated
 from distir.simulate import simulate
 from distir.simulate.extrapolation.numbers import are_numbers
 from distir.transform import transform
 from distir.transform.steps import StepError
+from distir.transform.strategy import Strategy
+from distir.transform.strategy.steps import apply
 
 SIZED = distir.parse("""
 func @main(%x: Tensor[Float32, (B, 4, 64), 1] {batch = 0}, %w1: Tensor[Float32, (64, 64), 1] {param},
@@ -67,7 +69,7 @@ def assert_same(subject, plan, sizes):
     """That rows of a search are those of the program that the steps make, transformed and simulated by itself."""
     rows = list(evaluate.evaluate(subject, plan, sizes))
     try:
-        module = transform(subject.module, *plan.steps())
+        module = apply(subject.module, plan)
     except (ProgramError, StepError):
         assert all(row.reason for row in rows), plan
         return
@@ -108,16 +110,18 @@ def test_rows_are_those_of_the_whole(model, machine):
 def test_more_microbatches_of_plans_with_overlap_too(model):
     """Fewer are built: with streams, it matters in which order statements are issued, not only on which device."""
     subject = Subject(model, MODELS[model], load("dgx2-v100"))
-    for plan in (Plan(2, 2, 2, 24, overlap=True), Plan(2, 1, 2, 60, zero=1, overlap=True)):
+    for plan in (Strategy(2, 2, 2, 24, overlap=True), Strategy(2, 1, 2, 60, zero=1, overlap=True)):
         assert distributed.extrapolated(subject, plan).figures(240) is not None
         assert_same(subject, plan, (240,))
-    assert distributed.extrapolated(subject, Plan(2, 1, 2, 4, overlap=True)) is None  # no other program is made in vain
+    assert (
+        distributed.extrapolated(subject, Strategy(2, 1, 2, 4, overlap=True)) is None
+    )  # no other program is made in vain
 
 
 @pytest.mark.parametrize("model", ["training", "inference"])
 def test_rows_of_plans_themselves_are_the_same(model):
     subject = Subject(model, MODELS[model], load("dgx2-v100"))
-    for plan in (Plan(2, 1, 2, 4), Plan(1, 2, 2, 24)):
+    for plan in (Strategy(2, 1, 2, 4), Strategy(1, 2, 2, 24)):
         assert distributed.extrapolated(subject, plan) is not None
         sizes = (240, 480)
         derived, own = (list(evaluate.evaluate(subject, plan, sizes, extrapolates=yes)) for yes in (True, False))
@@ -126,7 +130,7 @@ def test_rows_of_plans_themselves_are_the_same(model):
 
 def test_a_row_that_says_what_binds_it_takes_one_program(monkeypatch):
     """That of its plan, which what binds it is asked of."""
-    subject, plan = Subject("training", MLP, load("dgx2-v100")), Plan(2, 1, 2, 24)
+    subject, plan = Subject("training", MLP, load("dgx2-v100")), Strategy(2, 1, 2, 24)
     made, whole = [], distributed.Distributed
 
     def distributing(*given):
@@ -145,10 +149,14 @@ def test_a_row_that_says_what_binds_it_takes_one_program(monkeypatch):
 @pytest.mark.parametrize("model", MODELS)
 def test_rows_are_what_the_oracle_says(model, schedule):
     subject = Subject(model, MODELS[model], load("dgx2-v100"))
-    plans = Plan(1, 1, 2, 4, schedule), Plan(2, 1, 2, 12, schedule), Plan(1, 2, 2, 20 if ALL else 10, schedule)
+    plans = (
+        Strategy(1, 1, 2, 4, schedule),
+        Strategy(2, 1, 2, 12, schedule),
+        Strategy(1, 2, 2, 20 if ALL else 10, schedule),
+    )
     for plan in plans:
         for row in evaluate.evaluate(subject, plan, (240, 480) if ALL else (240,)):
-            expected = oracle(transform(subject.module, *plan.steps()), subject.hardware, {"B": row.batch_size})
+            expected = oracle(apply(subject.module, plan), subject.hardware, {"B": row.batch_size})
             assert figures(row) == (expected.latency_s, max(expected.peaks.values())), (plan, row.batch_size)
 
 
@@ -158,15 +166,15 @@ def test_rows_are_what_the_oracle_says(model, schedule):
 def test_the_paper_s_numbers_of_microbatches_take_one_program(model, sums):
     subject = Subject(model, MODELS[model], load("dgx2-v100"))
     for count in (2, 4, 16, 32, 64, 128):
-        other = distributed.extrapolated(subject, Plan(2, 1, 2, count, sums=sums))
+        other = distributed.extrapolated(subject, Strategy(2, 1, 2, count, sums=sums))
         assert other.counted == 8
         assert other.figures(1024) is not None
-    assert distributed.extrapolated(subject, Plan(2, 1, 2, 8, sums=sums)) is None
+    assert distributed.extrapolated(subject, Strategy(2, 1, 2, 8, sums=sums)) is None
 
 
 def test_a_thousand_microbatches_are_a_power_of_the_round():
     subject = Subject("training", MLP, load("dgx2-v100"))
-    plan = Plan(1, 1, 4, 1200)
+    plan = Strategy(1, 1, 4, 1200)
     assert distributed.extrapolated(subject, plan).figures(2400) is not None
     assert_same(subject, plan, (1200, 2400))
 

@@ -14,6 +14,7 @@ from distir.search import Search, Space, Subject, Workers, distributed, evaluate
 from distir.simulate import simulate
 from distir.transform import transform
 from distir.transform.steps import StepError
+from distir.transform.strategy.steps import apply, words_of
 
 LLAMA = transform(
     named("llama3-8b", sequence=16, layers=4, width=32, heads=4, kv_heads=2, ffn=48, vocabulary=64),
@@ -34,7 +35,7 @@ def test_fused_rows_are_faster_and_bounds_hold_for_them():
     plain, fused = (
         distir.search(MLP, 4, "dgx-h100", sizes, fuse=fuse, workers=Workers(jobs=1)) for fuse in (False, True)
     )
-    assert [row.plan.steps() for row in fused] == [[*row.plan.steps(), "fuse"] for row in plain]
+    assert [words_of(row.plan) for row in fused] == [[*words_of(row.plan), "fuse"] for row in plain]
     assert all(a.latency_s < b.latency_s for a, b in zip(fused, plain, strict=True))
     space = Space(4, sizes, fuse=True)
     found = Search(Subject("mlp", MLP, load("dgx-h100")), space, "bounded", Workers(jobs=1)).table()
@@ -55,13 +56,13 @@ def test_rows_are_those_of_the_whole_program_fused(model):
         plans = Random(model).sample(plans, -(-len(plans) // 3))
     derived = 0
     for plan in plans:
-        assert plan.steps()[-1] == "fuse"
+        assert words_of(plan)[-1] == "fuse"
         fitting = [size for size in sizes if space.allows(size, plan)]
         other = distributed.extrapolated(subject, plan)
         derived += other is not None and all(other.figures(size) is not None for size in fitting)
         rows = list(evaluate.evaluate(subject, plan, fitting))
         try:
-            module = transform(subject.module, *plan.steps())
+            module = apply(subject.module, plan)
         except (ProgramError, StepError):
             assert all(row.reason for row in rows), plan
             continue

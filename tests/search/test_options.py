@@ -7,13 +7,14 @@ import pytest
 from distir.cli.search_space import Tries
 from distir.cost import load
 from distir.models import named
-from distir.search import Annealing, Plan, Search, Subject, Workers
+from distir.search import Annealing, Search, Subject, Workers
 from distir.search.binding import evaluated, other_machines
 from distir.search.evaluate import evaluate
 from distir.search.options import options
 from distir.search.rows import Binding, Row, columns_of
 from distir.search.whole import OF_THE_BEST, whole
 from distir.transform import transform
+from distir.transform.strategy import Strategy
 
 HERE = Workers(jobs=1)
 SIZES = {"layers": 4, "width": 512, "heads": 8, "kv_heads": 4, "ffn": 1024, "vocabulary": 512}
@@ -42,7 +43,7 @@ BOUND = {
     "bubble": Binding(0.6, 0.0, 0.4, 0.0, 0.5),
     "compute": Binding(1.0, 0.0, 0.0, 0.0, 0.5),
 }
-PIPE = Plan(2, 2, 2, 4, overlap=True)
+PIPE = Strategy(2, 2, 2, 4, overlap=True)
 
 
 @pytest.mark.parametrize(
@@ -59,14 +60,14 @@ def test_what_binds_a_row_says_which_options_are_tried(held, by, tried):
 
 
 def test_stages_by_memory_may_make_a_faster_row_fit():
-    slower, faster = row(PIPE, 1.0, 500, BOUND["compute"]), row(Plan(1, 2, 4, 8), 0.9, 1050)
-    assert [*options([slower, faster], SPACE, CAPACITY)] == [Plan(1, 2, 4, 8, balance="memory")]
+    slower, faster = row(PIPE, 1.0, 500, BOUND["compute"]), row(Strategy(1, 2, 4, 8), 0.9, 1050)
+    assert [*options([slower, faster], SPACE, CAPACITY)] == [Strategy(1, 2, 4, 8, balance="memory")]
     assert [*options([slower, replace(faster, latency_s=1.1)], SPACE, CAPACITY)] == []
     assert [*options([faster], SPACE, CAPACITY)] == []
 
 
 def test_options_that_a_plan_does_not_admit_are_not_tried():
-    alone, shared = Plan(8, 1, 1, 4, overlap=True), Plan(1, 2, 2, 4, context=2, kind="ring")
+    alone, shared = Strategy(8, 1, 1, 4, overlap=True), Strategy(1, 2, 2, 4, context=2, kind="ring")
     assert [*options([row(alone, 1.0, 999, BOUND["links"])], SPACE, CAPACITY)] == []
     assert [*options([row(shared, 1.0, 500, BOUND["bubble"])], SPACE, CAPACITY)] == []
 
@@ -104,7 +105,7 @@ def test_what_is_stated_is_not_tried_otherwise():
 
 def test_contenders_know_what_they_would_take_elsewhere():
     """As a search of that machine says; others are not asked."""
-    plan = Plan(2, 2, 2, 4, zero=1, fuse=True)
+    plan = Strategy(2, 2, 2, 4, zero=1, fuse=True)
     (one,) = evaluated(float("inf"), SUBJECT, plan, [32])
     machines = dict(other_machines(SUBJECT.hardware))
     assert set(one.elsewhere) == set(machines)

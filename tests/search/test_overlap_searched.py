@@ -7,6 +7,7 @@ from search_samples import GPT2, MLP
 
 import distir
 from distir.search import Space
+from distir.transform.strategy.steps import apply
 
 SPACE = Space(4, (4096,), (2, 4), zero=(0, 3), accumulate=(1, 4), overlap=(False, True))
 
@@ -20,7 +21,7 @@ def test_rows_are_simulations_of_the_steps(table):
     for row in table:
         if not row.overlap or row.latency_s is None:
             continue
-        made = distir.transform(MLP, *row.plan.steps())
+        made = apply(MLP, row.plan)
         simulation = distir.simulate(made, "dgx2-v100", bind={"B": 4096})
         assert row.latency_s == pytest.approx(simulation.latency_s, rel=1e-12)
         assert row.peak_memory_bytes == max(use.peak_memory_bytes for use in simulation.devices.values())

@@ -1,13 +1,14 @@
 """Plans by columns: the same, in the same order, as if each was made from the one before it."""
 
 import random
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 
 import pytest
 
-from distir.search.plan import AXES, Plan
 from distir.search.plans import Plans
+from distir.search.rows import Row
 from distir.search.space import Space
+from distir.transform.strategy import AXES, DEGREES, SEARCHED, Strategy
 
 SPACES = {
     "paper": Space(16, (64, 128)),
@@ -27,7 +28,7 @@ SPACES = {
         fixed={"D": (2, 4)},
         experts=(1, 2),
         context=(1, 2),
-        kinds=("allgather", "ring"),
+        kind=("allgather", "ring"),
         virtual=(2, 4),
         shard=(2,),
         sequence=(False, True),
@@ -42,9 +43,9 @@ SPACES = {
 
 def one_by_one(space):
     """Each plan of a space from the plan that it is on the axes before."""
-    found = [Plan(d, t, p, context=c) for d, t, p, c in space._possible()]
+    found = [Strategy(d, t, p, context=c) for d, t, p, c in space._possible()]
     for axis in AXES:
-        found = [replace(plan, **{axis.field: value}) for plan in found for value in axis.tried(space, plan)]
+        found = [replace(plan, **{axis.name: value}) for plan in found for value in axis.tried(space, plan)]
     return found
 
 
@@ -66,6 +67,13 @@ def test_plans_by_columns_are_a_sequence():
     assert plans[-1] in plans
     assert replace(each[0], skew=7.5) not in plans
     assert plans.column("data").tolist() == [plan.data for plan in each]
+
+
+def test_rows_have_a_column_for_each_field_that_is_searched():
+    columns = {column.name: column.default for column in fields(Row)}
+    for name, field in SEARCHED.items():
+        assert field.column in columns
+        assert name in DEGREES[:3] or columns[field.column] in (field.default, "", MISSING)
 
 
 def test_what_depends_on_few_fields_is_found_once_for_each_of_their_values():

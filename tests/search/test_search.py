@@ -15,10 +15,12 @@ from thorough import most_examples
 
 import distir
 from distir.cost import load
-from distir.search import Annealing, Plan, Row, Search, Space, SpaceError, Subject, Table, Workers, pareto
+from distir.search import Annealing, Row, Search, Space, SpaceError, Subject, Table, Workers, pareto
 from distir.search.annealing import neighbours
 from distir.search.distributed import layers_of_stages
 from distir.search.work import Handed
+from distir.transform.strategy import Strategy
+from distir.transform.strategy.steps import apply
 
 HERE = Workers(jobs=1)
 
@@ -52,7 +54,7 @@ def test_every_plan_uses_all_devices_and_none_is_there_twice(devices, all_diviso
 def test_a_row_is_what_simulating_by_hand_gives(row):
     table = searched(MLP, Space(4, (32, 64)))
     row = table[row]
-    by_hand = distir.transform(MLP, *row.plan.steps())
+    by_hand = apply(MLP, row.plan)
     simulation = distir.simulate(by_hand, "dgx2-v100", bind={"B": row.batch_size})
     assert row.latency_s == pytest.approx(simulation.latency_s, rel=1e-12)
     assert row.throughput == pytest.approx(row.batch_size / simulation.latency_s)
@@ -75,11 +77,11 @@ def test_one_stage_accumulates_gradients_as_written_out_by_hand():
     rows = [row for row in table if row.P == 1]
     assert {(row.D, row.T, row.K) for row in rows} == {(d, 4 // d, k) for d in (1, 2, 4) for k in (1, 2, 8)}
     for row in rows:
-        simulation = distir.simulate(distir.transform(MLP, *row.plan.steps()), "dgx2-v100", bind={"B": 4096})
+        simulation = distir.simulate(apply(MLP, row.plan), "dgx2-v100", bind={"B": 4096})
         assert row.latency_s == pytest.approx(simulation.latency_s, rel=1e-12)
         assert row.peak_memory_bytes == max(use.peak_memory_bytes for use in simulation.devices.values())
     memory = {row.plan: row.peak_memory_bytes for row in rows}
-    assert memory[Plan(4, 1, 1, 8)] < memory[Plan(4, 1, 1, 1)]
+    assert memory[Strategy(4, 1, 1, 8)] < memory[Strategy(4, 1, 1, 1)]
     assert searched(MLP, space, method="bounded").best == table.best
 
 
@@ -115,9 +117,10 @@ def test_the_bound_is_below_every_simulation_and_prunes():
 
 
 ANNEALED = """
-from distir.search import Plan, Space
+from distir.search import Space
 from distir.search.annealing import neighbours
-print(*neighbours(Plan(4, 2, 2, 8), Space(16, (64,)), lambda plan: (4, 4)), sep=", ")
+from distir.transform.strategy import Strategy
+print(*neighbours(Strategy(4, 2, 2, 8), Space(16, (64,)), lambda plan: (4, 4)), sep=", ")
 """
 
 
@@ -130,7 +133,7 @@ def test_annealing_is_the_same_for_the_same_seed():
 
 def test_annealing_moves_layers_of_the_stages_that_a_plan_has():
     subject = Subject("", UNEVEN, load("dgx2-v100"))
-    plan = Plan(1, 1, 3, 4, balance="cost")
+    plan = Strategy(1, 1, 3, 4, balance="cost")
     sizes = layers_of_stages(subject, plan)
     uniform = layers_of_stages(subject, replace(plan, balance="uniform"))
     assert sum(sizes) == sum(uniform)
@@ -250,8 +253,8 @@ def _row(memory, speed, fits, number):
 
 
 def test_a_plan_is_written_as_the_paper_writes_it():
-    assert str(Plan(2, 4, 2, 128)) == "2/4/2/128"
-    assert str(Plan(2, 1, 2, 4, "gpipe", 1, True)) == "2/1/2/4 gpipe zero=1 checkpoint"
+    assert str(Strategy(2, 4, 2, 128)) == "2/4/2/128"
+    assert str(Strategy(2, 1, 2, 4, "gpipe", 1, True)) == "2/1/2/4 gpipe zero=1 checkpoint"
 
 
 def test_workers_tell_programs_of_two_names_apart():

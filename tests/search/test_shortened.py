@@ -12,7 +12,7 @@ from distir.analysis import check
 from distir.cost import load
 from distir.ir import Apply, Call
 from distir.models import named
-from distir.search import Plan, Space, Subject, Workers
+from distir.search import Space, Subject, Workers
 from distir.search.bounded import bounded
 from distir.search.bounds import PlanBounds
 from distir.search.estimate import Estimates
@@ -23,6 +23,7 @@ from distir.search.shortened import PartOf, parts
 from distir.search.stages import StageBounds, stage_of
 from distir.search.whole import admitted, whole
 from distir.transform import transform
+from distir.transform.strategy import Strategy
 
 SIZES = {"width": 128, "heads": 4, "kv_heads": 2, "ffn": 256, "vocabulary": 512}
 STEP = ("grad", "optimizer=adamw", "precision=mixed")
@@ -86,11 +87,11 @@ def test_a_program_without_many_equal_layers_stays_whole(module):
 @pytest.mark.parametrize(
     ("module", "plan"),
     [
-        (DENSE, Plan(1, 1, 1, 2, fuse=True)),
-        (DENSE, Plan(1, 2, 1, 2, sequence=True, fuse=True, overlap=True)),
-        (DENSE, Plan(1, 2, 1, 2, checkpoint=True, recompute="products", fuse=True)),
-        (DENSE, Plan(1, 1, 1, context=2, kind="ring", overlap=True)),
-        (EXPERTS, Plan(4, 1, 1, 2, experts=4, fuse=True)),
+        (DENSE, Strategy(1, 1, 1, 2, fuse=True)),
+        (DENSE, Strategy(1, 2, 1, 2, sequence=True, fuse=True, overlap=True)),
+        (DENSE, Strategy(1, 2, 1, 2, checkpoint=True, recompute="products", fuse=True)),
+        (DENSE, Strategy(1, 1, 1, context=2, kind="ring", overlap=True)),
+        (EXPERTS, Strategy(4, 1, 1, 2, experts=4, fuse=True)),
     ],
     ids=str,
 )
@@ -103,7 +104,9 @@ def test_a_stage_does_what_its_short_programs_add_up_to(module, plan):
     assert bounds.spent(stage, [16], bounds.parts)[16].ops == whole_one[16].ops
 
 
-@pytest.mark.parametrize("plan", [Plan(1, 1, 1, 2, fuse=True), Plan(1, 2, 1, 4, sequence=True, overlap=True)], ids=str)
+@pytest.mark.parametrize(
+    "plan", [Strategy(1, 1, 1, 2, fuse=True), Strategy(1, 2, 1, 4, sequence=True, overlap=True)], ids=str
+)
 def test_a_stage_says_what_one_microbatch_more_takes(plan):
     """And what it holds: at least the inputs of all layers, no more than a step holds in all."""
     it = Subject("m", DENSE, load("dgx-h100"))
@@ -146,7 +149,7 @@ def test_activations_that_are_computed_again_take_no_memory():
 def test_the_best_plan_of_each_way_of_splitting_products_comes_first():
     it = Subject("m", EXPERTS, load("dgx-h100"))
     heavy = load_at(it, 64)
-    plans = Plans.of([Plan(8, 1, 1, k, experts=e) for e in (1, 2, 4) for k in (1, 2)] + [Plan(4, 2, 1, 1)])
+    plans = Plans.of([Strategy(8, 1, 1, k, experts=e) for e in (1, 2, 4) for k in (1, 2)] + [Strategy(4, 2, 1, 1)])
     estimates = Estimates(sequential(it, heavy, 64), heavy, it.hardware, 64, plans)
     scores = np.array([3.0, 4.0, 2.0, 1.0, 9.0, 9.5, np.inf])
     assert estimates.of_each_family(scores) == [3, 0, 4]
@@ -156,8 +159,8 @@ def test_estimates_know_the_stage_that_has_the_head():
     """A head as large as several layers: stages of equally many layers wait for the last one."""
     it = Subject("m", llama(8, *STEP, vocabulary=16384), load("dgx-h100"))
     heavy = load_at(it, 32)
-    even, timed = (Plan(1, 1, 4, 32, balance=balance) for balance in ("uniform", "cost"))
-    alone, most = Plan(4, 1, 1, 8), Plan(1, 1, 4, 32, stages=(3, 2, 2, 1))
+    even, timed = (Strategy(1, 1, 4, 32, balance=balance) for balance in ("uniform", "cost"))
+    alone, most = Strategy(4, 1, 1, 8), Strategy(1, 1, 4, 32, stages=(3, 2, 2, 1))
     plans = Plans.of([even, timed, alone, most])
     scores = Estimates(sequential(it, heavy, 32), heavy, it.hardware, 32, plans).scores()
     assert heavy.beside(8) > 0.3
@@ -168,7 +171,7 @@ def test_estimates_know_the_stage_that_has_the_head():
 
 def test_a_budget_is_not_used_up_where_nothing_is_faster():
     it = Subject("m", MLP, load("dgx-h100"))
-    space = replace(whole(it, 4, (64,)), schedules=("1f1b",), micro_batches=(1, 4))
+    space = replace(whole(it, 4, (64,)), schedule=("1f1b",), micro_batches=(1, 4))
     plans, _ = admitted(it, space.for_experts(None), 64, True)
     budget = 48
     rows = list(bounded(it, plans, [64], Workers(jobs=1), budget=budget))

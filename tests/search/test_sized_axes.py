@@ -7,13 +7,14 @@ from thorough import ALL
 
 from distir.cost import load
 from distir.models import named
-from distir.search import Plan, Search, Space, Subject, Workers, read_rows, write_rows
+from distir.search import Search, Space, Subject, Workers, read_rows, write_rows
 from distir.search.distributed import program
 from distir.search.evaluate import evaluate
 from distir.search.sequential import load_at
 from distir.search.stages import StageBounds
 from distir.simulate import simulate
 from distir.transform import transform
+from distir.transform.strategy import Strategy
 
 HERE = Workers(jobs=1)
 STEPS = ("grad", "optimizer=adamw", "precision=mixed")
@@ -35,12 +36,12 @@ def row_of(subject, plan, size=32):
 
 
 CASES = {
-    "memory": (SMALL, Plan(2, 1, 4, 8, balance="memory")),
-    "passes": (LARGE, Plan(1, 2, 1, 4, overlap=True, passes=True, sequence=True)),
-    "passes in a pipeline": (LARGE, Plan(1, 2, 2, 4, overlap=True, passes=True, zero=0)),
-    "passes, experts": (EXPERTS, Plan(2, 1, 1, 4, overlap=True, passes=True, experts=2, zero=1)),
-    "chunks": (SMALL, Plan(2, 1, 4, 4, "seq1f1b", chunks=4)),
-    "chunks, zero, fused": (SMALL, Plan(2, 2, 2, 2, "seq1f1b", chunks=2, zero=1, fuse=True, overlap=True)),
+    "memory": (SMALL, Strategy(2, 1, 4, 8, balance="memory")),
+    "passes": (LARGE, Strategy(1, 2, 1, 4, overlap=True, passes=True, sequence=True)),
+    "passes in a pipeline": (LARGE, Strategy(1, 2, 2, 4, overlap=True, passes=True, zero=0)),
+    "passes, experts": (EXPERTS, Strategy(2, 1, 1, 4, overlap=True, passes=True, experts=2, zero=1)),
+    "chunks": (SMALL, Strategy(2, 1, 4, 4, "seq1f1b", chunks=4)),
+    "chunks, zero, fused": (SMALL, Strategy(2, 2, 2, 2, "seq1f1b", chunks=2, zero=1, fuse=True, overlap=True)),
 }
 
 
@@ -72,7 +73,7 @@ def test_bounds_hold(subject):
         balance=("uniform", "memory"),
         sequence=(False, True),
         context=(1, 2),
-        kinds=("allgather", "ring"),
+        kind=("allgather", "ring"),
         experts=(1, 2) if subject is EXPERTS else (1,),
     )
     new = [plan for plan in space.plans() if plan.sized or plan.chunks]
@@ -89,11 +90,11 @@ def test_bounds_hold(subject):
 
 def test_where_they_pay():
     """Collectives hidden by another microbatch; sequences cut where microbatches are few; less on the fullest stage."""
-    passes = [row_of(LARGE, Plan(1, 8, 1, 4, overlap=True, passes=on, sequence=True)) for on in (False, True)]
+    passes = [row_of(LARGE, Strategy(1, 8, 1, 4, overlap=True, passes=on, sequence=True)) for on in (False, True)]
     assert passes[1].latency_s < passes[0].latency_s
-    cut = [row_of(LONG, Plan(1, 1, 4, 2, name, chunks=n), 2) for name, n in (("1f1b", 0), ("seq1f1b", 2))]
+    cut = [row_of(LONG, Strategy(1, 1, 4, 2, name, chunks=n), 2) for name, n in (("1f1b", 0), ("seq1f1b", 2))]
     assert cut[1].latency_s < cut[0].latency_s
-    held = [row_of(DEEP, Plan(1, 1, 4, 16, balance=how), 64).peak_memory_bytes for how in ("cost", "memory")]
+    held = [row_of(DEEP, Strategy(1, 1, 4, 16, balance=how), 64).peak_memory_bytes for how in ("cost", "memory")]
     assert held[1] < held[0]
 
 

@@ -11,10 +11,11 @@ from distir.cost import load
 from distir.cost.sustained import sustained
 from distir.models import named
 from distir.ops.resources import MatrixProduct, Scores
-from distir.search import Plan, Subject
+from distir.search import Subject
 from distir.search.economy import economy
 from distir.search.evaluate import evaluate
 from distir.transform import transform
+from distir.transform.strategy import Strategy
 
 PUBLISHED_S, LAYERS = 12.78, 32
 """A step of Llama 3.1 8B in bf16: NeMo on 8 H100, D 4, CP 2, batches of 128 x 8192 (examples/measured/dgxc.csv)."""
@@ -26,7 +27,7 @@ def llama():
 
 
 def test_a_published_run_is_nearer_to_devices_that_are_hot(llama):
-    plan = Plan(4, 1, 1, 32, zero=1, context=2, kind="ring", fuse=True, overlap=True)
+    plan = Strategy(4, 1, 1, 32, zero=1, context=2, kind="ring", fuse=True, overlap=True)
     cool = Subject("", llama, load("dgx-h100"))
     hot = Subject("", llama, load("dgx-h100").sustained())
     (alone,), (busy,) = (list(evaluate(it, plan, [128])) for it in (cool, hot))

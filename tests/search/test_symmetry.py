@@ -14,6 +14,7 @@ from distir.search.symmetry import interchangeable
 from distir.simulate import simulate
 from distir.transform import transform
 from distir.transform.steps import StepError
+from distir.transform.strategy.steps import apply, words_of
 
 MODELS = {"mlp": MLP, "gpt2": GPT2}
 
@@ -42,7 +43,7 @@ def test_rows_are_those_of_the_whole(model, machine):
             continue
         rows = list(evaluate.evaluate(subject, plan, space.batch_sizes))
         try:
-            module = transform(subject.module, *plan.steps())
+            module = apply(subject.module, plan)
         except (ProgramError, StepError):
             assert all(row.reason for row in rows), plan
             continue
@@ -64,7 +65,7 @@ def test_replicas_that_hold_unequal_parts_are_simulated_one_by_one():
     subject = Subject("mlp", models.mlp(4, 63, training=True), load("dgx2-v100"))
     for plan in Space(4, (64,), (2,), zero=(1, 3), fixed={"T": (1,)}).plans():
         (row,) = evaluate.evaluate(subject, plan, (64,))
-        whole = simulate(transform(subject.module, *plan.steps()), subject.hardware, bind={"B": 64})
+        whole = simulate(apply(subject.module, plan), subject.hardware, bind={"B": 64})
         assert (row.latency_s, row.peak_memory_bytes) == (whole.latency_s, max(whole.peaks.values()))
 
 
@@ -106,7 +107,7 @@ def test_what_is_not_alike_is_simulated_as_a_whole():
     (plan,) = Space(12, all_divisors=True, fixed={"D": (2,), "T": (6,)}).plans()
     (row,) = evaluate.evaluate(subject, plan, (96,))
     whole, one = (
-        simulate(transform(subject.module, *plan.steps(), *option), subject.hardware, bind={"B": 96})
+        simulate(transform(subject.module, *words_of(plan), *option), subject.hardware, bind={"B": 96})
         for option in ((), ("representative=true",))
     )
     assert row.latency_s == whole.latency_s > one.latency_s

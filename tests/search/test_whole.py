@@ -13,7 +13,7 @@ from thorough import ALL
 
 from distir.cost import load
 from distir.models import gpt2, named
-from distir.search import COLUMNS, Annealing, Plan, Search, Space, SpaceError, Subject, Workers
+from distir.search import COLUMNS, Annealing, Search, Space, SpaceError, Subject, Workers
 from distir.search.binding import binding, bindings
 from distir.search.bounded import usual_budget
 from distir.search.bounds import least_memory
@@ -24,6 +24,7 @@ from distir.search.sequential import load_at
 from distir.search.stages import StageBounds
 from distir.search.whole import admitted, whole
 from distir.transform import transform
+from distir.transform.strategy import Strategy
 
 HERE = Workers(jobs=1)
 SIZES = {"layers": 4, "width": 128, "heads": 4, "kv_heads": 2, "ffn": 256, "vocabulary": 512}
@@ -90,13 +91,13 @@ def test_bounds_hold_on_plans_drawn_from_everything(model, machine):
 @pytest.mark.parametrize(
     "plan",
     [
-        Plan(1, 2, 1),
-        Plan(1, 2, 1, sequence=True),
-        Plan(2, 1, 1, 4, context=2, kind="ring"),
-        Plan(2, 1, 1, context=2, kind="a2a"),
-        Plan(4, 1, 1),
-        Plan(8, 1, 1, experts=4),
-        Plan(2, 1, 2, 4, experts=2, zero=1),
+        Strategy(1, 2, 1),
+        Strategy(1, 2, 1, sequence=True),
+        Strategy(2, 1, 1, 4, context=2, kind="ring"),
+        Strategy(2, 1, 1, context=2, kind="a2a"),
+        Strategy(4, 1, 1),
+        Strategy(8, 1, 1, experts=4),
+        Strategy(2, 1, 2, 4, experts=2, zero=1),
     ],
     ids=str,
 )
@@ -125,7 +126,7 @@ def test_the_bound_knows_what_a_plan_must_move(plan):
 def test_what_is_left_of_a_search_is_known_to_be_little_faster():
     """Products alone say that others may take a fraction of the best's time; stages say that they cannot."""
     it = subject("llama", "dgx-h100")
-    space = replace(whole(it, 2, (16,)), schedules=("1f1b",), zero=(0, 1), micro_batches=(1, 4), kinds=("ring",))
+    space = replace(whole(it, 2, (16,)), schedule=("1f1b",), zero=(0, 1), micro_batches=(1, 4), kind=("ring",))
     search = Search(it, replace(space, recompute=("",), balance=("uniform",), fuse=False), "bounded", HERE, budget=12)
     rows = list(search.rows())
     best = min(row.latency_s for row in rows if row.fits)
@@ -141,7 +142,7 @@ def test_what_is_left_of_a_search_is_known_to_be_little_faster():
 def test_annealing_continues_where_a_best_first_search_ends():
     """From its best, with a fixed seed, also to stages of other sizes; what is left is counted."""
     it = subject("mlp", "dgx-h100")
-    space = replace(whole(it, 4, (16,)), schedules=("1f1b",), micro_batches=(1, 4), fixed={"P": (2, 4)}, zero=(0, 1))
+    space = replace(whole(it, 4, (16,)), schedule=("1f1b",), micro_batches=(1, 4), fixed={"P": (2, 4)}, zero=(0, 1))
     first = Search(it, space, "bounded", HERE, budget=4)
     further = replace(first, method="anneal", annealing=Annealing(steps=12, seed=1))
     begun, rows, again = list(first.rows()), list(further.rows()), list(further.rows())
@@ -159,7 +160,7 @@ def test_annealing_continues_where_a_best_first_search_ends():
 def test_a_search_is_the_same_whatever_was_searched_before():
     """What another search of the same program learnt of stages is not known to it: not to its rows, nor its proof."""
     it = subject("mlp", "dgx-h100")
-    space = replace(whole(it, 4, (16,)), schedules=("1f1b",), micro_batches=(1, 4), zero=(0,), fuse=False)
+    space = replace(whole(it, 4, (16,)), schedule=("1f1b",), micro_batches=(1, 4), zero=(0,), fuse=False)
     first = Search(it, space, "bounded", HERE, budget=4)
     rows = list(first.rows())
     alone = first.certificates(rows)
@@ -174,7 +175,7 @@ def test_a_search_is_the_same_whatever_was_searched_before():
 def test_annealing_continues_only_where_stages_can_be_cut_otherwise():
     """Behind a best-first search that nobody asked to anneal: a best without stages has been among all its like."""
     it = subject("mlp", "dgx-h100")
-    space = replace(whole(it, 2, (16,)), schedules=("1f1b",), micro_batches=(1, 4), zero=(0,), overlap=(False,))
+    space = replace(whole(it, 2, (16,)), schedule=("1f1b",), micro_batches=(1, 4), zero=(0,), overlap=(False,))
     for degree in (1, 2):
         search = Search(it, replace(space, fixed={"P": (degree,)}), "bounded", HERE, budget=4)
         few = list(search.rows())
@@ -205,11 +206,11 @@ def test_rows_of_a_search_that_explains_say_what_binds_them():
 def test_the_bound_knows_the_bubble():
     it = subject("mlp")
     heavy = load_at(it, 64)
-    piped, deeper = (heavy.bound(Plan(1, 1, p, 4), it.hardware) for p in (2, 4))
-    alone = heavy.bound(Plan(1, 1, 1, 4), it.hardware)
+    piped, deeper = (heavy.bound(Strategy(1, 1, p, 4), it.hardware) for p in (2, 4))
+    alone = heavy.bound(Strategy(1, 1, 1, 4), it.hardware)
     assert piped > alone / 2
     assert deeper > alone / 4
-    assert heavy.bound(Plan(1, 1, 4, 4, "zb-h1"), it.hardware) == pytest.approx(alone / 4)
+    assert heavy.bound(Strategy(1, 1, 4, 4, "zb-h1"), it.hardware) == pytest.approx(alone / 4)
 
 
 SPACES = [
@@ -223,8 +224,8 @@ SPACES = [
 @pytest.mark.parametrize(("model", "devices", "size", "machine"), SPACES if ALL else [("gpt2", 2, 16, "dgx-h100")])
 def test_best_first_is_within_a_percent_of_all(model, devices, size, machine):
     it = subject(model, machine)
-    space = replace(whole(it, devices, (size,)), micro_batches=(1, 4), kinds=("ring",), overlap=(False,), fuse=False)
-    space = replace(space, schedules=("1f1b", "interleaved", "zb-h1"), virtual=(2,), zero=(0, 1, 3), sequence=(False,))
+    space = replace(whole(it, devices, (size,)), micro_batches=(1, 4), kind=("ring",), overlap=(False,), fuse=False)
+    space = replace(space, schedule=("1f1b", "interleaved", "zb-h1"), virtual=(2,), zero=(0, 1, 3), sequence=(False,))
     search = Search(it, space, "bounded", HERE)
     plans, _ = admitted(it, search.grid, size, True)
     every = [row for plan in plans for row in evaluate(it, plan, [size])]
@@ -245,7 +246,7 @@ def test_best_first_is_within_a_percent_of_all(model, devices, size, machine):
 
 def test_figures_of_a_run_by_the_published_formula():
     it = Subject("l", LLAMA, load("dgx-h100"))
-    (row,) = evaluate(it, Plan(8, 1, 1), [16])
+    (row,) = evaluate(it, Strategy(8, 1, 1), [16])
     tokens = 16 * 256
     dtype, flops = model_flops(it, 16)
     products = 4 * (128 * 128 * 2 + 2 * 128 * 64 + 3 * 128 * 256) + 128 * 512

@@ -14,12 +14,14 @@ from distir.analysis import check
 from distir.cost import load
 from distir.diagnostics import ProgramError
 from distir.models import mlp
-from distir.search import Plan, Subject
+from distir.search import Subject
 from distir.search.evaluate import evaluate
 from distir.simulate import Sweep, simulate
 from distir.transform import transform
 from distir.transform.pipeline import SCHEDULES
 from distir.transform.steps import StepError
+from distir.transform.strategy import Strategy
+from distir.transform.strategy.steps import apply
 
 PROGRAMS = most_programs(30)
 
@@ -115,7 +117,7 @@ def plans(draw):
     count = draw(st.sampled_from([1, 2, 5, 12, 20])) if p > 1 else 1
     schedule = draw(st.sampled_from(sorted(SCHEDULES))) if p > 1 else "1f1b"
     zero = draw(st.sampled_from([0, 0, 0, 1, 2, 3])) if d > 1 else 0
-    return Plan(d, t, p, count, schedule, zero, draw(st.booleans()))
+    return Strategy(d, t, p, count, schedule, zero, draw(st.booleans()))
 
 
 @law
@@ -131,7 +133,7 @@ def test_a_row_of_a_search(model, plan, machine_name, data):
     for row in evaluate(Subject("model", module, hardware), plan, sizes):
         bind = {"B": row.batch_size} if model.named else {}
         try:
-            expected = oracle(transform(module, *plan.steps()), hardware, bind)
+            expected = oracle(apply(module, plan), hardware, bind)
         except (ProgramError, StepError, ValueError):
             assert row.reason
             continue

@@ -18,15 +18,16 @@ from distir.diagnostics import ProgramError
 from distir.models import gpt2, mlp, named
 from distir.ops import Reject
 from distir.ops.attention import CONTEXTS
-from distir.search import Plan, Space, Subject
+from distir.search import Space, Subject
 from distir.search.distributed import program
 from distir.search.evaluate import evaluate
-from distir.search.plan import AXES, BALANCES, RECOMPUTED
 from distir.search.space import divisors
 from distir.simulate import BindError, simulate
 from distir.transform import transform
 from distir.transform.pipeline import SCHEDULES, SUMS
 from distir.transform.steps import StepError
+from distir.transform.strategy import AXES, BALANCES, RECOMPUTED, Strategy
+from distir.transform.strategy.steps import words_of
 
 PLANS = most_programs(300) if ALL else 8
 SEED = int(os.environ.get("DISTIR_TEST_SEED", 0))
@@ -53,7 +54,7 @@ BEFORE, BEHIND = ("", "", "inline", "outline=2"), ("", "", "cse", "offload=activ
 WIDE = Space(
     1,
     microbatches=(2, 4, 5, 8, 12, 20),
-    schedules=tuple(sorted(SCHEDULES)),
+    schedule=tuple(sorted(SCHEDULES)),
     zero=(0, 1, 2, 3),
     checkpoint=(False, True),
     all_divisors=True,
@@ -62,7 +63,7 @@ WIDE = Space(
     accumulate=(1, 2, 4),
     overlap=(False, True),
     context=(1, 2, 4),
-    kinds=CONTEXTS,
+    kind=CONTEXTS,
     virtual=(2, 3),
     shard=(2,),
     sequence=(False, True),
@@ -91,9 +92,9 @@ def drawn_plan(draw, subject):
     devices = draw.choice((2, 2, 3, 4, 4, 6, 8, 8, 8, 16))
     space = replace(WIDE, devices=devices, experts=(1,) if count is None else tuple(divisors(count)), skew=skew)
     data, tensor, pipeline, context = draw.choice([*space.degrees()])
-    plan = Plan(data, tensor, pipeline, context=context)
+    plan = Strategy(data, tensor, pipeline, context=context)
     for axis in AXES:
-        plan = replace(plan, **{axis.field: draw.choice(tuple(axis.tried(space, plan)))})
+        plan = replace(plan, **{axis.name: draw.choice(tuple(axis.tried(space, plan)))})
     if plan.data % plan.experts or (context > 1 and not subject.attends):
         return None
     if (plan.zero or plan.checkpoint) and not subject.trains:
@@ -126,7 +127,7 @@ def test_a_row_is_the_whole_program(number):
             continue
         plan, size = found
         expected = whole(subject, plan, size)
-        said = f"{plan.steps()} at {size}"
+        said = f"{words_of(plan)} at {size}"
         assert row_of(subject, plan, size, extrapolates=False) == expected, said
         assert row_of(subject, plan, size, extrapolates=True) == expected, said
         if expected is not None:
@@ -137,17 +138,17 @@ def test_a_row_is_the_whole_program(number):
 def test_experts_that_other_replicas_share_are_gathered_in_the_order_of_their_representative(overlap):
     model, loss = MODELS["mixtral"]
     subject = Subject("experts", transform(model, "grad", loss), MACHINES["node"])
-    plan = Plan(4, 1, 1, zero=3, shard=2, experts=2, overlap=overlap)
+    plan = Strategy(4, 1, 1, zero=3, shard=2, experts=2, overlap=overlap)
     assert row_of(subject, plan, 4, extrapolates=False) == whole(subject, plan, 4)
 
 
 def test_every_axis_is_drawn():
-    draw, drawn = random.Random(0), {axis.field: set() for axis in AXES}
+    draw, drawn = random.Random(0), {axis.name: set() for axis in AXES}
     subjects = [
         Subject("some", transform(MODELS[name][0], "grad", MODELS[name][1]), MACHINES["node"]) for name in MODELS
     ]
     for _ in range(2000):
         found = drawn_plan(draw, draw.choice(subjects))
         for axis in AXES if found is not None else ():
-            drawn[axis.field].add(getattr(found[0], axis.field))
+            drawn[axis.name].add(getattr(found[0], axis.name))
     assert [field for field, values in drawn.items() if len(values) < 2] == ["stages"]

@@ -13,6 +13,7 @@ from distir.models import mlp
 from distir.search import Space
 from distir.transform import STEPS, StepError, parse_steps
 from distir.transform.steps import Step, step
+from distir.transform.strategy.steps import words_of
 
 PROGRAM = """func @main(%x: Tensor[Float32, (2, 3), 1] {batch = 0}) {
   %y = Relu(%x)
@@ -83,7 +84,7 @@ def test_a_search_gives_the_reason(breaks, monkeypatch):
 
     monkeypatch.setitem(STEPS, "dtp", Step("dtp", dtp, distributed.value, distributed.options))
     table = api.search(mlp(2, 8, 16), space=Space(2, microbatches=(2,)))
-    reasons = {row.plan.steps()[0]: row.reason for row in table}
+    reasons = {words_of(row.plan)[0]: row.reason for row in table}
     assert reasons["dtp=2,1,1"] == ""
     assert reasons["dtp=1,2,1"].startswith("`dtp=1,2,1` gives a program that does not check: DIR")
 

@@ -7,9 +7,10 @@ import distir
 from distir.cost import load
 from distir.ir import Apply
 from distir.search import Subject, evaluate
-from distir.search.plan import Plan
 from distir.simulate import simulate
 from distir.transform import transform
+from distir.transform.strategy import Strategy
+from distir.transform.strategy.steps import apply
 from distir.transform.verification import verify
 
 MLP = distir.models.mlp(4, 64, batch=32, training=True)
@@ -77,9 +78,9 @@ def test_sequences_that_are_split_are_sent_so_already():
 @pytest.mark.parametrize("count", [4, 10, 24])
 def test_a_search_says_what_simulating_the_whole_does(count):
     subject = Subject("mlp", distir.models.mlp(8, 64, training=True), load("dgx-h100x4"))
-    plan = Plan(1, 8, 4, count)
+    plan = Strategy(1, 8, 4, count)
     (row,) = evaluate.evaluate(subject, plan, (480,))
-    module = transform(subject.module, *plan.steps())
+    module = apply(subject.module, plan)
     found = simulate(module, subject.hardware, bind={"B": 480})
     assert sent_in_parts(module)
     assert (row.latency_s, row.peak_memory_bytes) == (found.latency_s, max(found.peaks.values()))

@@ -2,15 +2,20 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import most_examples
 
-from distir.validate import FRAMEWORKS, predict
+from distir.transform import strategy_of, words_of
+from distir.validate import FRAMEWORKS, predict, read_runs
 from distir.validate.machines import BEFORE_HOPPER, BLACKWELL, GPUS
+from distir.validate.plans import plan_of
+from distir.validate.predictions import REFUSALS
 from distir.validate.runs import WORDS, MeasuredRun
 
+MEASURED = sorted((Path(__file__).parents[2] / "examples/measured").glob("*.csv"))
 few = settings(max_examples=most_examples(5))  # an example is three programs
 
 DENSE = {"heads": 4, "ffn": 512}
@@ -75,3 +80,14 @@ def test_a_run_has_a_time_or_a_sentence_that_says_why_not_and_more_work_takes_mo
         assert more.note == ""
         assert more.step_time_s >= found.step_time_s
         assert more.peak_memory_bytes >= found.peak_memory_bytes
+
+
+def test_the_strategy_of_a_published_run_is_that_of_its_words():
+    """So whatever a run does can be tried with `distir transform`."""
+    for path in MEASURED:
+        for one in read_runs(str(path))[::25]:
+            try:
+                strategy = plan_of(one).step.strategy
+            except REFUSALS:
+                continue
+            assert strategy_of(words_of(strategy)) == strategy, one.id

@@ -130,9 +130,8 @@ def test_state_of_experts_alone_is_not_sharded_over_those_who_share_them():
 def test_a_gate_that_is_fused_with_its_activation_saves_its_products_alone():
     one = replace(run(framework="nemo", tp=1, dp=1, gpus=1, seq=1024, micro_batch=4, global_batch=4), mlp="swiglu")
     program = plan_of(one)
-    *rest, _, modules = program.step.training
-    assert modules == "modules=gates"
-    apart = replace(program, step=replace(program.step, training=tuple(rest)))
+    assert program.step.strategy.modules == "gates"
+    apart = replace(program, step=program.step.with_strategy(checkpoint=False, recompute="", modules=""))
     fused, whole = (parts_by_device(p, simulation_of(p))[1].activations for p in (program, apart))
     waiting = one.layers - 1  # of the last one, nothing waits
     assert whole - fused >= waiting * 2 * one.micro_batch * one.seq * one.ffn
@@ -167,8 +166,7 @@ def test_scales_of_mxfp8_take_a_byte():
     one = replace(run(framework="nemo", tp=1, dp=4), gpu="b200", precision="mxfp8")
     program = plan_of(one)
     simulation = simulation_of(program)
-    words = tuple("fp8=block" if word == "fp8=mx" else word for word in program.step.training)
-    others = replace(program, step=replace(program.step, training=words))  # that the same scales are of 4 bytes
+    others = replace(program, step=program.step.with_strategy(scaling="block"))  # the same scales, of 4 bytes
     byte, wide = (parts_by_device(p, simulation)[1].activations for p in (program, others))
     weights = one.layers * (4 * one.hidden**2 + 2 * one.hidden * one.ffn)
     assert wide - byte >= 3 * weights // 32
@@ -177,9 +175,9 @@ def test_scales_of_mxfp8_take_a_byte():
 def test_stages_of_torchtitan_hold_weights_and_gradients_whole_and_others_a_part():
     one = replace(run(framework="torchtitan", tp=1, pp=1, gpus=4, dp=4), sharding="zero3")
     piped = replace(one, pp=2, gpus=8)
-    assert "zero=3" in plan_of(one).step.distribution
-    assert "zero=1" in plan_of(piped).step.distribution
-    assert "zero=3" in plan_of(replace(piped, sharding="hsdp:4")).step.distribution  # stated
+    assert "zero=3" in plan_of(one).step.words
+    assert "zero=1" in plan_of(piped).step.words
+    assert "zero=3" in plan_of(replace(piped, sharding="hsdp:4")).step.words  # stated
     whole, part = (max(found.gradients for found in parts(each).values()) for each in (piped, one))
     assert whole > 1.5 * part
 
@@ -203,7 +201,7 @@ def test_what_an_allocator_does_not_use_is_given_back_before_memory_is_short():
 def test_ends_count_as_layers_where_layers_do_not_divide_over_stages(layers, virtual, sizes):
     """As Megatron divides Llama 3.1 405B, of 126 layers; the embedding may be a stage by itself, and the head."""
     one = replace(run(framework="nemo", tp=1, pp=2, dp=2, layers=layers, global_batch=16), virtual=virtual)
-    assert f"balance={sizes}" in plan_of(one).step.distribution
+    assert f"balance={sizes}" in plan_of(one).step.words
     first, _ = parts(one).values()
     own = -(-layers // 2) if sizes == "uniform" else sum(map(int, sizes.split(",")[::2]))
     products, embedding = 4 * one.hidden**2 + 2 * one.hidden * one.ffn, (one.vocab + one.seq) * one.hidden

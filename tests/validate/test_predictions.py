@@ -14,7 +14,7 @@ from distir.models.catalogue import program
 from distir.models.published import PUBLISHED, resized
 from distir.ops.resources import Communication, MatrixProduct, Work
 from distir.simulate import simulate
-from distir.transform import transform, verify
+from distir.transform import Strategy, transform, verify, words_of
 from distir.validate import FRAMEWORKS, Framework, plan_of, predict
 from distir.validate.figures import Outcome, regret_of, spearman, summaries
 from distir.validate.machines import NODE_OF_A_GRAPH, Conditions, MachineError, machine
@@ -31,7 +31,7 @@ from distir.validate.rewrites import (
     with_sorted_rows,
 )
 from distir.validate.runs import parse_runs
-from distir.validate.words import expert_words, recomputation_words
+from distir.validate.strategies import placement_of_experts, recomputation
 
 
 def run(**given):
@@ -269,27 +269,29 @@ def test_those_who_share_experts_are_next_to_each_other():
 
 @pytest.mark.by_turns
 @pytest.mark.parametrize(
-    ("layout", "words"),
+    ("layout", "placed"),
     [
-        ({"dp": 4, "tp": 2, "ep": 4}, ["experts=4"]),
-        ({"dp": 4, "tp": 2, "ep": 4, "etp": 1}, ["expert_parallel=4", "etp=1"]),
-        ({"dp": 1, "tp": 2, "ep": 2, "etp": 1}, ["expert_parallel=2", "etp=1"]),
-        ({"dp": 1, "tp": 4, "ep": 2}, ["expert_parallel=2", "etp=2"]),  # more shards of an expert are not left
-        ({"dp": 1, "tp": 4, "ep": 2, "etp": 2}, ["expert_parallel=2", "etp=2"]),
-        ({"dp": 2, "tp": 1, "cp": 2, "ep": 4}, ["expert_parallel=4", "etp=1"]),
-        ({"dp": 1, "tp": 2, "cp": 2, "ep": 2}, ["expert_parallel=2", "etp=2"]),
-        ({"dp": 1, "tp": 1, "cp": 4, "ep": 2}, ["expert_parallel=2", "etp=1"]),
-        ({"dp": 4, "tp": 1, "cp": 2, "ep": 8}, ["expert_parallel=8", "etp=1"]),
+        ({"dp": 4, "tp": 2, "ep": 4}, {"experts": 4}),
+        ({"dp": 4, "tp": 2, "ep": 4, "etp": 1}, {"expert_parallel": 4, "etp": 1}),
+        ({"dp": 1, "tp": 2, "ep": 2, "etp": 1}, {"expert_parallel": 2, "etp": 1}),
+        ({"dp": 1, "tp": 4, "ep": 2}, {"expert_parallel": 2, "etp": 2}),  # more shards of an expert are not left
+        ({"dp": 1, "tp": 4, "ep": 2, "etp": 2}, {"expert_parallel": 2, "etp": 2}),
+        ({"dp": 2, "tp": 1, "cp": 2, "ep": 4}, {"expert_parallel": 4, "etp": 1}),
+        ({"dp": 1, "tp": 2, "cp": 2, "ep": 2}, {"expert_parallel": 2, "etp": 2}),
+        ({"dp": 1, "tp": 1, "cp": 4, "ep": 2}, {"expert_parallel": 2, "etp": 1}),
+        ({"dp": 4, "tp": 1, "cp": 2, "ep": 8}, {"expert_parallel": 8, "etp": 1}),
     ],
 )
-def test_experts_are_on_neighbours_shards_first_then_parts_of_sequences(layout, words):
+def test_experts_are_on_neighbours_shards_first_then_parts_of_sequences(layout, placed):
     one = replace(run(framework="nemo"), position="rope", micro_batch=1, experts=8, top_k=2, expert_ffn=512, **layout)
     one = replace(one, gpus=one.dp * one.tp * (one.cp or 1), global_batch=one.dp)
-    etp = int(words[-1].removeprefix("etp=")) if len(words) > 1 else one.tp
-    sent = ["dispatcher=deepep"] if one.ep // (one.tp // etp * (one.cp or 1)) > 1 else []
-    assert expert_words(one, framework_of(one)) == [*words, "skew=1", *sent]
-    stated = [expert_words(one, framework_of(replace(one, dispatcher=word))) for word in ("alltoall", "hybridep")]
-    assert stated == [[*words, "skew=1"], [*words, "skew=1", *sent]]
+    sent = {"dispatcher": "deepep"} if one.ep // (one.tp // placed.get("etp", one.tp) * (one.cp or 1)) > 1 else {}
+    alone = placed | {"skew": 1.0}
+    assert placement_of_experts(one, framework_of(one)) == alone | sent
+    stated = [
+        placement_of_experts(one, framework_of(replace(one, dispatcher=word))) for word in ("alltoall", "hybridep")
+    ]
+    assert stated == [alone, alone | sent]
     spread, alone = predict(one), predict(replace(one, ep=1, etp=one.tp))
     assert spread.note == alone.note == ""
     assert spread.reported_memory_bytes <= alone.reported_memory_bytes
@@ -299,7 +301,7 @@ def test_experts_are_on_neighbours_shards_first_then_parts_of_sequences(layout, 
     ("framework", "recompute", "words"),
     [
         ("nemo", "none", ["checkpoint=selective", "modules=gates"]),
-        ("nemo", "full", ["checkpoint=full"]),
+        ("nemo", "full", ["checkpoint"]),
         ("nemo", "modules:core_attn", ["checkpoint=selective", "modules=core_attn,gates"]),
         ("nemo", "selective", ["checkpoint=selective", "modules=core_attn,gates"]),
         ("aleph", "selective", ["checkpoint=selective"]),
@@ -310,7 +312,7 @@ def test_experts_are_on_neighbours_shards_first_then_parts_of_sequences(layout, 
 )
 def test_what_is_recomputed_is_what_the_run_says_and_what_fused_kernels_do(framework, recompute, words):
     chosen = framework_of(replace(run(framework=framework), recompute=recompute))
-    assert recomputation_words(chosen, gated=True) == words
+    assert words_of(Strategy(**recomputation(chosen, gated=True))) == [*words, "dtp=1,1,1"]
 
 
 def test_8_bit_floats_with_parts_of_sequences_find_what_is_greatest_once_in_a_step():
@@ -437,7 +439,7 @@ def test_logits_that_are_computed_again_are_a_product_more_and_change_nothing(st
     inputs = random_inputs(again, 0, {})
     for one, other in zip(*([output.value for output in execute(m, inputs)] for m in (module, again)), strict=True):
         np.testing.assert_array_equal(one, other)
-    plain, more = (transform(m, *steps, f"whole={LOSS}") for m in (module, again))
+    plain, more = (transform(m, *steps, f"whole={','.join(LOSS)}") for m in (module, again))
     assert verify(again, more).equal
     product = "Gemm" if tied else "MatMul"
     assert applied(more, product) > applied(plain, product)
@@ -606,7 +608,7 @@ def test_shards_compute_the_loss_of_their_logits_where_the_framework_does():
 
 def test_pipelines_of_aleph_alpha_run_in_turns_with_flash_attention_2():
     sizes = {"framework": "aleph", "pp": 2, "tp": 1, "global_batch": 32}
-    words = {kernel: plan_of(run(attention=kernel, **sizes)).step.distribution for kernel in ("flash", "flash1", "")}
+    words = {kernel: plan_of(run(attention=kernel, **sizes)).step.words for kernel in ("flash", "flash1", "")}
     assert "schedule=1f1b*8" in words["flash"]
     assert "schedule=1f1b*8" in words[""]
     assert "schedule=1f1b" in words["flash1"]
@@ -668,12 +670,12 @@ def test_gradients_that_are_copied_into_one_tensor_before_they_are_summed_stay_w
 def test_fsdp_of_llm_foundry_hides_less_of_a_backward_pass():
     one = run(framework="llm-foundry", tp=1, dp=4, hidden=2048, ffn=8192, heads=16, seq=512)
     step = plan_of(one).step
-    assert step.behind_sums
+    assert step.strategy.behind_sums
     assert ProgramRewrite(with_flat_gradients) in step.of_ranks
     program = plan_of(one)
-    hidden = figures_of(replace(program, step=replace(step, behind_sums=False)))
+    hidden = figures_of(replace(program, step=step.with_strategy(behind_sums=False)))
     assert figures_of(program)[0] > hidden[0]
-    assert not plan_of(replace(one, framework="torchtitan")).step.behind_sums
+    assert not plan_of(replace(one, framework="torchtitan")).step.strategy.behind_sums
 
 
 def test_gradients_of_nemo_are_16_bits_in_all_precisions():
@@ -708,7 +710,7 @@ def test_gpus_of_profiles_are_there():
 def test_a_batch_of_the_run_is_bound():
     program = plan_of(run(global_batch=16))
     assert program.bind == {"B": 16}
-    assert "microbatches=8" in program.step.distribution
+    assert "microbatches=8" in program.step.words
 
 
 # Figures.

@@ -1,15 +1,16 @@
-"""Steps of a run's program, in words: its schedule, sharding, recomputation, 8-bit floats and experts."""
+"""Fields of a run's strategy: its schedule, sharding, recomputation, 8-bit floats and experts."""
 
 from __future__ import annotations
 
 from math import gcd
-from typing import Final
+from typing import Any, Final
 
 from distir.models.decoder import Decoder
 from distir.transform.dtp import folded
-from distir.transform.pipeline import SCHEDULES, TURNS
+from distir.transform.pipeline import TURNS
 from distir.transform.sharding import DISPATCHERS, shards_of_expert
 from distir.transform.steps import StepError
+from distir.transform.strategy.record import virtual_of
 from distir.validate.frameworks import Framework
 from distir.validate.runs import MeasuredRun, UnsupportedError
 
@@ -24,7 +25,7 @@ HYBRID: Final = "hybridep"
 
 
 def stage_sizes(run: MeasuredRun, chosen: Framework, virtual: int) -> str:
-    """How layers are divided among stages: a word of the option `balance`.
+    """How layers are divided among stages: a word of the option `balance`, or the layers of each.
 
     Where the framework has the embedding and the loss count as layers, the first and the last stage have one less.
     """
@@ -35,18 +36,14 @@ def stage_sizes(run: MeasuredRun, chosen: Framework, virtual: int) -> str:
     return ",".join(map(str, [each - 1, *[each] * (stages - 2), each - 1]))
 
 
-def schedule_words(run: MeasuredRun, chosen: Framework, virtual: int, profile: str) -> list[str]:
-    """Options of the step `dtp`: the schedule of a run's pipeline, and the layers of its stages.
-
-    In which order messages are sent depends on how long passes take, and so on the machine. Without a pipeline it is no
-    matter, and runs of one layout on several GPUs are one program.
-    """
+def pipelining(run: MeasuredRun, chosen: Framework, virtual: int) -> dict[str, Any]:
+    """The schedule of a run's pipeline, and the layers of its stages."""
     name = run.schedule or ("interleaved" if virtual > 1 else "1f1b")
-    known = SCHEDULES.get(name)
-    stages = [f"virtual={virtual}"] if known is None or known.virtual or virtual == 1 else []
     turns = chosen.flash_turns if chosen.attention == chosen.flash else 1
-    name += f"{TURNS}{turns}" if turns > 1 else ""
-    return [*stages, f"schedule={name}", f"balance={stage_sizes(run, chosen, virtual)}", f"hardware={profile}"]
+    sizes = stage_sizes(run, chosen, virtual)
+    listed = tuple(map(int, sizes.split(","))) if sizes.replace(",", "").isdecimal() else ()
+    found = {"schedule": f"{name}{TURNS}{turns}" if turns > 1 else name, "virtual": virtual_of(name, virtual)}
+    return found | ({"stages": listed} if listed else {"balance": sizes})
 
 
 def sharding_in_parts(model: Decoder, shards: int, replicas: int, chosen: Framework) -> tuple[str, float]:
@@ -70,15 +67,15 @@ def sharding_in_parts(model: Decoder, shards: int, replicas: int, chosen: Framew
     return ("zero0" if most == 1 else f"zero1:{most}"), most / parts
 
 
-def sharding_words(sharding: str) -> list[str]:
-    """The step `zero` of a word such as `zero1`, or `hsdp:8`: stage 3 within groups of 8 replicas."""
+def partition(sharding: str) -> dict[str, Any]:
+    """The fields of a word such as `zero1`, or `hsdp:8`: stage 3 within groups of 8 replicas."""
     name, _, group = sharding.partition(":")
     stage = 3 if name == "hsdp" else int(name[4])
-    return [f"zero={stage}", "partition=split", *([f"shard={group}"] if group else [])] if stage else []
+    return {"zero": stage, "shard": int(group or 0)} if stage else {}
 
 
-def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
-    """The step `checkpoint` of a framework, with what a run says in the place of defaults, if anything is recomputed.
+def recomputation(chosen: Framework, gated: bool) -> dict[str, Any]:
+    """What a framework recomputes, with what a run says in the place of defaults.
 
     `gated`: whether feed-forward layers have gates.
     """
@@ -90,21 +87,21 @@ def recomputation_words(chosen: Framework, gated: bool) -> list[str]:
     if fuses_gates and what in ("none", "modules") and "mlp" not in parts:
         parts.append("gates")
     if parts:
-        return ["checkpoint=selective", f"modules={','.join(parts)}"]
+        return {"checkpoint": True, "recompute": "selective", "modules": ",".join(parts)}
     if what == "none":
-        return []
+        return {}
     found = chosen.operators or what if what == "selective" else what
-    return [f"checkpoint={found}", *([f"layers={layers}"] if layers else [])]
+    return {"checkpoint": True, "recompute": f"{found}:{layers}" if layers else "" if found == "full" else found}
 
 
-def eight_bit_words(run: MeasuredRun, chosen: Framework) -> list[str]:
-    """The step `fp8` of a run. For experts, scales are of blocks in the place of current scaling.
+def eight_bits(run: MeasuredRun, chosen: Framework) -> dict[str, Any]:
+    """Products of a run in 8-bit floats. For experts, scales are of blocks in the place of current scaling.
 
     With tensor parallelism experts' products stay in 16 bits, where shards would gather rows for them.
     """
     experts = bool(run.experts) and run.tp == 1
     scaling = "mx" if run.precision == "mxfp8" else "block" if experts else chosen.fp8
-    return [f"fp8={scaling}", *(["experts=true"] if experts else [])]
+    return {"scaling": scaling, "scaled_experts": experts}
 
 
 def _shards_of_experts(run: MeasuredRun) -> int:
@@ -113,11 +110,11 @@ def _shards_of_experts(run: MeasuredRun) -> int:
     return run.etp or (run.tp if rest else gcd(run.tp, left))
 
 
-def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
-    """Options of the step `dtp`: which ranks have parts of the experts. Raises UnsupportedError where it has none."""
+def placement_of_experts(run: MeasuredRun, chosen: Framework) -> dict[str, Any]:
+    """Which ranks have parts of the experts. Raises UnsupportedError where a rank has none."""
     ranks, context, cut = run.ep or 1, run.cp or 1, _shards_of_experts(run) if run.experts else run.tp
     if not run.experts or (ranks == context == 1 and cut == run.tp):
-        return []
+        return {}
     try:
         shards, _, replicas = folded(ranks, shards_of_expert(cut, run.tp), run.tp, context, run.dp)
     except StepError as error:
@@ -125,8 +122,8 @@ def expert_words(run: MeasuredRun, chosen: Framework) -> list[str]:
     if shards.copies > 1 and not chosen.sequence_parallel:
         same = f"{shards.copies} of {run.tp} shards have the same experts, each for its own tokens"
         raise UnsupportedError(f"{same}: say `sequence_parallel` 1")
-    over = [f"expert_parallel={ranks}", f"etp={cut}"]
+    over = {"expert_parallel": ranks, "etp": cut}
     if shards.copies == shards.owners == context == 1:
-        over = [f"experts={replicas}"] if replicas > 1 else []
+        over = {"experts": replicas}
     once = replicas > 1 and chosen.dispatcher != ALL_TO_ALL  # each token to a node, by either library
-    return [*over, f"skew={chosen.skew:g}", *([f"dispatcher={FORWARDING}"] if once else [])]
+    return {**over, "skew": chosen.skew, **({"dispatcher": FORWARDING} if once else {})}
