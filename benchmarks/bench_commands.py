@@ -1,6 +1,7 @@
 """What commands cost as a user runs them, each a process of its own: CPU time and memory.
 
-Llama 3 405B: the model, its training step, and a simulation of it on one device. Run it as a script. Nothing is
+Llama 3 405B: the model, its training step, and a simulation of it on one device; the training step on a mesh of 16,384
+devices, and its check. Ratios are to the CPU time of the first command, the model. Run it as a script. Nothing is
 asserted: times depend on the machine. The first round fills caches (bytecode, the grammar's tables), and is not shown.
 """
 
@@ -12,11 +13,18 @@ import sys
 import tempfile
 
 ROUNDS = 3
-COMMANDS = (
-    ("model", "llama3-405b", "-o", "model.dir"),
-    ("transform", "grad", "loss=cross_entropy", "optimizer=adam", "model.dir", "-o", "training.dir"),
-    ("simulate", "training.dir", "--hardware", "dgx-h100", "--bind", "B=1"),
+COMMANDS = tuple(
+    tuple(line.split())
+    for line in (
+        "model llama3-405b -o model.dir",
+        "transform grad loss=cross_entropy optimizer=adam model.dir -o training.dir",
+        "simulate training.dir --hardware dgx-h100 --bind B=1",
+        "transform grad optimizer=adamw precision=mixed mesh dp=2048 tp=8 zero=1 model.dir -o mesh.dir",
+        "check mesh.dir",
+    )
 )
+ON_MESH = 3
+"""From which command on a program is on a mesh."""
 START = "import sys; from distir_start import distir; sys.exit(distir())"
 
 
@@ -35,9 +43,12 @@ def main() -> None:
     """A line for each command, and one for all: the least of some rounds."""
     with tempfile.TemporaryDirectory() as folder:
         rounds = [[spent(words, folder) for words in COMMANDS] for _ in range(ROUNDS + 1)][1:]
-    for words, runs in zip(COMMANDS, zip(*rounds, strict=True), strict=True):
-        print(f"distir {' '.join(words):62} {min(t for t, _ in runs):5.2f} s, {max(m for _, m in runs):4.0f} MB")
-    print(f"{'all three':69} {min(sum(t for t, _ in runs) for runs in rounds):5.2f} s")
+    least = [min(seconds for seconds, _ in runs) for runs in zip(*rounds, strict=True)]
+    most = [max(memory for _, memory in runs) for runs in zip(*rounds, strict=True)]
+    for words, seconds, memory in zip(COMMANDS, least, most, strict=True):
+        print(f"distir {' '.join(words):94} {seconds:5.2f} s, {seconds / least[0]:4.1f}, {memory:4.0f} MB")
+    for what, own in (("the first three", slice(ON_MESH)), ("on a mesh", slice(ON_MESH, None))):
+        print(f"{what:101} {sum(least[own]):5.2f} s, {sum(least[own]) / least[0]:4.1f}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeGuard, Union, cast
 
 from distir.files.reading import beside
-from distir.syntax.tokens import END, IDENT, INT, ON, REPEAT, THEN, VALUE
+from distir.syntax.tokens import END, IDENT, INT, ON, REPEAT, THEN, TUPLE, VALUE
 
 if TYPE_CHECKING:  # lark is imported when something is parsed: not every command does
     from collections.abc import Callable, Iterator
@@ -102,12 +102,12 @@ def _kinds_of_terminals() -> dict[str, str]:
 
 
 def _made(rule: str, kinds: Kinds) -> Node | Unexpected:
-    if rule != "line":
-        return _parse(rule, kinds)
-    if kinds[:1] == (REPEAT,):
+    if rule == "line" and kinds[:1] == (REPEAT,):
         return _block(kinds)
-    listed = _Listed(kinds)
-    return listed.expanded(shape(rule, listed.short)) if listed.counts else _parse(rule, kinds)
+    listed = _Listed(kinds) if rule == "line" else None
+    if listed is not None and listed.counts:
+        return listed.expanded(shape(rule, listed.short))
+    return (_Tuples(kinds).tree(rule) if TUPLE in kinds else None) or _parse(rule, kinds)
 
 
 class _Listed:
@@ -171,6 +171,68 @@ class _Listed:
         """The tokens of the whole sequence that one is."""
         first = self.places[index]
         return [first + 2 * number for number in range(self.counts.get(index, 1))]
+
+
+class _Tuples:
+    """A sequence of kinds in which each item of a tuple type is one token: items are read by themselves, once each."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        self.kinds = kinds
+        self.ends: dict[int, int] = {}
+        """By index of an item: where it ends in the whole sequence."""
+        self.places: list[int] = []
+        """By index: that of the token, or the first one, in the whole sequence."""
+        index = 0
+        while index < len(kinds):
+            self.places.append(index)
+            index += 1
+            if kinds[index - 1] == TUPLE and kinds[index : index + 1] == ("[",):
+                index = self._items(index)
+
+    def _items(self, index: int) -> int:
+        """Add the items behind a bracket; where they end."""
+        depth = 0
+        while index < len(self.kinds) and self.kinds[index] != "]":
+            self.places.append(index)  # a bracket or a comma
+            start = index = index + 1
+            while index < len(self.kinds) and (depth or self.kinds[index] not in (",", "]")):
+                depth += (self.kinds[index] in "([{") - (self.kinds[index] in ")]}")
+                index += 1
+            if index > start:
+                self.ends[len(self.places)] = index
+                self.places.append(start)
+        return index
+
+    def tree(self, rule: str) -> Node | None:
+        """The tree of the whole sequence; None where something is wrong."""
+        found = _parse(
+            rule, tuple("?" if at in self.ends else self.kinds[place] for at, place in enumerate(self.places))
+        )
+        try:
+            return self._node(found) if isinstance(found, Node) else None
+        except _WrongItem:
+            return None
+
+    def _node(self, node: Node) -> Node:
+        if node.last < node.first:
+            return Node(node.rule, node.children, self.places[node.first], node.last)
+        if node.first == node.last and node.first in self.ends:
+            start, end = self.places[node.first], self.ends[node.first]
+            item = shape("type", self.kinds[start:end])
+            if isinstance(item, Unexpected):
+                raise _WrongItem
+            return _moved(item, start)
+        children = tuple(
+            self._node(child) if isinstance(child, Node) else None if child is None else self.places[child]
+            for child in node.children
+        )
+        return Node(
+            node.rule, children, self.places[node.first], self.ends.get(node.last, self.places[node.last] + 1) - 1
+        )
+
+
+class _WrongItem(Exception):  # noqa: N818
+    """An item of a tuple type is no type."""
 
 
 def _block(kinds: Kinds) -> Node | Unexpected:

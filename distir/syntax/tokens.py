@@ -24,8 +24,9 @@ TOKEN = re.compile(
 )
 """One token; white space is what lies between. Unknown characters and unclosed strings are tokens of kind `BAD`."""
 
+TUPLE = "Tuple"
 KEYWORDS = frozenset(
-    ["func", "return", "Tensor", "Tuple", "host", "inf", "nan", "true", "false", "dense", "external", "_"]
+    ["func", "return", "Tensor", TUPLE, "host", "inf", "nan", "true", "false", "dense", "external", "_"]
 )
 KERNEL = "kernel"
 """What marks a function as one kernel, behind its head. Not reserved: elsewhere it is a name."""

@@ -12,6 +12,8 @@ from thorough import also_together
 import distir
 from distir.analysis.program import read
 from distir.cost import load
+from distir.ir import Call
+from distir.ir.counted import times_in
 from distir.models import gpt2, mlp, named
 from distir.ops.mesh import COLLECTIVES
 from distir.prove import prove
@@ -153,6 +155,14 @@ def test_its_text_grows_with_neither_devices_nor_microbatches():
         return len(print_rolled(distir.transform(model, *words.split())).splitlines())
 
     assert lines(8, 2) == lines(8, 8) == lines(16, 2)
+
+
+def test_a_text_that_counts_the_messages_of_its_parameters_is_expanded():
+    found = distir.transform(mlp(16, 8, 16, "Float32"), "pp=2", "microbatches=2", "mesh", "dp=2")
+    counted = read(print_rolled(found)).module
+    called = [s.function for s in counted.functions["main.scatter"].body if isinstance(s, Call)]
+    assert any(times_in(counted.functions[name]) for name in called)
+    assert expand(counted).functions["main.scatter"] == expand(found).functions["main.scatter"]
 
 
 def test_gradients_are_summed_over_replicas_once_for_a_step():

@@ -42,6 +42,7 @@ from distir.ir.collection import paused_collection
 from distir.ir.dataflow import uses
 from distir.ir.deep import Deep
 from distir.ir.places import along, places, show_mesh
+from distir.ir.rolling import unrolled
 from distir.ir.types import device_of
 from distir.ops import OPS, Value, type_of
 from distir.ops.host import MOST_ENTRIES
@@ -113,9 +114,10 @@ def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES, *, represent
         program.lines[done.function.name] = program.starts
         given = [_listed(s, p.type, entry) for s, p in zip(states, entry.params, strict=True)]
         found = [_listed(s, type_of(v), entry) for s, v in zip(done.results, done.result_values, strict=True)]
+        written_out = unrolled(plain)  # counted messages of stages differ in devices
         ends = (
-            scatter(plain, entry, given, program.mesh),
-            gather(plain, entry, done.function, done.result_values, found, program.mesh),
+            scatter(written_out, entry, given, program.mesh),
+            gather(written_out, entry, done.function, done.result_values, found, program.mesh),
         )
         made = Module([*program.functions.values(), *ends])
         if program.apart:
