@@ -128,7 +128,7 @@ DP, CP, TP = (SplitAlong(0, axis) for axis in ("dp", "cp", "tp"))
     ([TP, DP, CP], [], [("AllGather", ("dp", "cp")), ("AllGather", ("tp",))]),
 ])  # fmt: skip
 def test_over_axes_of_replicas_it_is_one_collective(now, wanted, written):
-    made = moves(tuple(now), tuple(wanted), ("dp", "cp"))
+    made = moves(tuple(now), tuple(wanted), (("dp", "cp"),))
     assert [(move.op, move.axes) for move in made] == written
 
 

@@ -76,8 +76,8 @@ class Collectives:
             before = type_of(self.values.value(arg))
             assert isinstance(before, TensorType)
             loose = self.values.loose(arg) - of
-            if move.cut is not None and move.cut == self.spread.tokens(arg):
-                loose |= {move.cut.axis}
+            if move.cut is not None and move.cut in self.spread.tokens(arg):
+                loose |= {*move.axes}
                 self.spread_sums += 1
             self.values.define(made, replace(before, places=move.given), loose)
             self.lists_blocks |= "blocks" in move.attrs

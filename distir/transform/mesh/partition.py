@@ -53,8 +53,8 @@ from distir.transform.mesh.in_parts import needed_in_parts
 from distir.transform.mesh.moves import NoWay
 from distir.transform.mesh.spread import SequenceSpread, SpreadSums
 from distir.transform.mesh.sums import PendingSums
-from distir.transform.mesh.typed import typing_along
-from distir.transform.mesh.values import FIXED, Loose, PlacedValues, claims_of, placed_as
+from distir.transform.mesh.typed import torn_apart, typing_along
+from distir.transform.mesh.values import Loose, PlacedValues, claims_of, placed_as
 from distir.transform.mesh.wanted import Gradient, Wanted, gradients_returned, wanted_of_call
 from distir.transform.orphans import without_orphans
 from distir.transform.sharding.decide import Exchanged, NoRule, NotExchanged
@@ -258,6 +258,10 @@ class _Body:
             if len(apart) > 1:  # of parts of two dimensions no device can compute its part
                 whole_along |= {*[*apart.values()][:-1]}
                 continue
+            along = {axis: typing for (axis, _), typing in zip(self.axes, each, strict=True)}
+            if torn := torn_apart(along, vs, self.program.together) - whole_along:
+                whole_along |= torn
+                continue
             summed = self.sums.as_wanted(statement, each)
             if summed != statement:
                 self._apply(summed)
@@ -338,7 +342,7 @@ class _Body:
                 tokens, found = self.spread.tokens(args[i]), vs[i]
                 assert isinstance(found, TensorType)
                 vs[i] = replace(found, places=self.sums.left(args[i]))
-                loose[i] |= {tokens.axis} if tokens is not None else FIXED
+                loose[i] |= {own.axis for own in tokens}
             return (yield self.program.callee(statement.function, tuple(vs), tuple(loose), wanted)).sums
 
         least, kept = (yield sums(())), pending

@@ -137,8 +137,8 @@ def mesh(
                 results[new] = stated.places
         is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
         wanted = gradients(entry, analysis, params, per_microbatch=zero > 1 and not is_staged)
-        spread = SequenceSpread(TENSOR, tokens(analysis, entry)) if sequence else None
         shards = tuple(axis for axis in (TENSOR, INSIDE) if axis in sizes)
+        spread = SequenceSpread(shards, tokens(analysis, entry)) if sequence else None
         partition = MeshPartition(analysis, tuple(sizes.items()), (replicas, shards), spread)
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         if sequence and not partition.spread_sums:

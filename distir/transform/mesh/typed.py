@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from distir.analysis.placement_states import erased
 from distir.analysis.placing import dividing
@@ -43,6 +43,23 @@ def typing_along(
         return found if parts % needed == 0 else decided(states, math.lcm(parts, needed))
 
     return spread.typing(statement, axis, states, lambda states: decided(states))
+
+
+def torn_apart(each: Mapping[str, Typing], vs: Sequence[Value], together: Sequence[Sequence[str]]) -> set[str]:
+    """The axes along which an operand stays split which is gathered along others that split the same dimension.
+
+    Where an op takes the places of rows to be these of one axis, what is split over several is gathered along all.
+    """
+    found: set[str] = set()
+    for own in ({axis: each[axis] for axis in group if axis in each} for group in together):
+        if not any(typing.parted for typing in own.values()):
+            continue
+        for i, v in enumerate(vs):
+            cuts = [p for p in v.places if isinstance(p, SplitAlong)] if isinstance(v, TensorType) else []
+            needs = {cut.axis: own[cut.axis].needed[i] for cut in cuts if cut.axis in own}
+            if len(needs) == len(own) > 1 and WHOLE in needs.values():
+                found |= {axis for axis, need in needs.items() if isinstance(need, Split)}
+    return found
 
 
 def _parts(vs: Sequence[Value], needed: Sequence[State], axis: str, values: PlacedValues) -> int:
