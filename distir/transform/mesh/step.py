@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Attributes, Function, Module, Places, TensorType, ops_in
+from distir.ir import Apply, Attributes, Function, Module, Places, Statement, TensorType, ops_in
 from distir.ir.collection import paused_collection
 from distir.ir.dataflow import maker
+from distir.ir.rewrite import mapped
 from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
@@ -23,6 +24,7 @@ from distir.transform.mesh.wanted import gradients
 from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_ON_HOSTS
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.context import CONTEXTS, marked_for_context, order_of, tell_of_experts
+from distir.transform.sharding.experts import DISPATCHERS, router_of
 from distir.transform.sharding.mesh import IN_ORDER
 from distir.transform.sharding.ownership import with_owners
 from distir.transform.sharding.spread import no_sequence
@@ -36,6 +38,7 @@ NEEDED = {
     "sequence": "`sequence` spreads sums over shards: give `tp`, as in `mesh tp=2 sequence`",
     "cp_experts": "`cp_experts` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_experts`",
     "etp": "`etp` is of shards, over so many of which each expert is split: give `tp`, as in `mesh tp=4 etp=1`",
+    "dispatcher": "`dispatcher` is of tokens that go to experts: give `ep`, as in `mesh ep=8 dispatcher=deepep`",
     "skew": "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`",
     "cp_kind": "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`",
     "zigzag": "`zigzag` is the order of parts of sequences: give `cp`, as in `mesh cp=2 zigzag=false`",
@@ -47,7 +50,7 @@ NEEDED = {
     after=("cse", "pp", "accumulate"),
     before=(SHARDED, STATE_ON_HOSTS, IN_KERNELS),
     makes=(*SHARDS, ON_MESH),
-    choices={"zero": STAGES, "cp_kind": CONTEXTS},
+    choices={"zero": STAGES, "cp_kind": CONTEXTS, "dispatcher": DISPATCHERS},
 )
 def mesh(
     module: Module,
@@ -63,6 +66,7 @@ def mesh(
     cp_experts: bool = False,
     etp: int = 0,
     skew: float = 0.0,
+    dispatcher: str = DISPATCHERS[0],
 ) -> Module:
     """Data, tensor, sequence, expert and context parallelism and ZeRO at once: `mesh dp=4 tp=2 sequence zero=3`.
 
@@ -111,6 +115,7 @@ def mesh(
         ("cp_experts", cp_experts, [CONTEXT]),
         ("etp", etp, [TENSOR]),
         ("skew", skew, owners),
+        ("dispatcher", dispatcher != DISPATCHERS[0], [EXPERTS]),
         ("cp_kind", cp_kind != CONTEXTS[0], [CONTEXT]),
         ("zigzag", zigzag is not None, [CONTEXT]),
     ):
@@ -125,6 +130,7 @@ def mesh(
                 tell_of_experts(module, cp)
             module = marked_for_context(module, cp_kind)
             order = order_of(module, cp_kind, zigzag)
+        router = router_of(module, dispatcher)
         module = with_owners(module, math.prod(sizes[axis] for axis in owners), skew) if owners else module
         analysis, entry = checked(module), entry_of(module)
         placed = plan(analysis, entry, sizes, zero, order, owners)
@@ -141,6 +147,7 @@ def mesh(
         spread = SequenceSpread(shards, tokens(analysis, entry)) if sequence else None
         partition = MeshPartition(analysis, tuple(sizes.items()), (replicas, shards), spread)
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
+        made = _with_router(made, router) if router else made
         if sequence and not partition.spread_sums:
             raise ProgramError([no_sequence(entry, tp)])
         return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, partition.returned)
@@ -150,6 +157,24 @@ def _owners(ep: bool, shards: bool, context: bool) -> tuple[str, ...]:
     """The axes along which devices have whole experts, each some of them."""
     held = {EXPERTS: ep, TENSOR: shards, CONTEXT: context}
     return tuple(axis for axis, own in held.items() if own)
+
+
+def _with_router(module: Module, router: Attributes) -> Module:
+    """The module with the router's properties in all-to-alls that bring tokens to their experts, and results back."""
+
+    def changed(function: Function) -> Function:
+        counts = {s.results[1] for s in ops_in(function, "Dispatch")}
+        counts |= {s.results[0] for s in ops_in(function, "Shard") if s.args[0] in counts}
+
+        def routed(s: Statement) -> Statement:
+            is_of_rows = isinstance(s, Apply) and s.op == "AllToAll" and s.attrs["axis"] == EXPERTS
+            if not is_of_rows or not isinstance(s, Apply) or s.args[0] in counts:
+                return s
+            return replace(s, attrs=Attributes({**s.attrs, **router}))
+
+        return mapped(function, routed)
+
+    return Module(map(changed, module))
 
 
 def _with_donations(entry: Function, replaced: Mapping[int, int]) -> Function:
