@@ -226,7 +226,9 @@ class _Body:
     def kept(self, arg: Arg) -> Arg:
         """An argument as a function returns it: split as its first user needed it, as will a backward pass."""
         arg = self.values.settled(arg)
-        return self.collectives.exchanged_as.get(arg, arg) if isinstance(arg, str) else arg
+        while isinstance(arg, str) and arg in self.collectives.split_as:
+            arg = self.collectives.split_as[arg]
+        return arg
 
     def returned(self, arg: Arg) -> Arg:
         """A result of the program: nothing is pending, and blocks are in a finite list."""
@@ -286,9 +288,8 @@ class _Body:
         names, attrs, back = [*statement.results], statement.attrs, list[tuple[str, str, list[State]]]()
         for typing in each:
             attrs = typing.unmarked(attrs) if isinstance(typing, Exchanged) else attrs
-        needed = needed_in_parts(statement, ws, each, self.spread)
         for j, name in enumerate(statement.results):
-            wanted = needed or [t.returned[j] if isinstance(t, Exchanged) else t.given[j] for t in each]
+            wanted = [t.returned[j] if isinstance(t, Exchanged) else t.given[j] for t in each]
             if name != DISCARD and wanted != [t.given[j] for t in each]:
                 names[j] = self.values.names.fresh(f"{name}_own")
                 back.append((names[j], name, wanted))
@@ -296,6 +297,10 @@ class _Body:
         self.values.write(replace(statement, results=tuple(names), attrs=attrs, claims=claims), ws, loose)
         for made, name, wanted in back:
             self.collectives.as_needed(made, wanted, [axis for axis, _ in self.axes], name)
+        if (needed := needed_in_parts(statement, ws, each, self.spread)) is not None:
+            (name,) = statement.results
+            part = self.collectives.as_needed(name, needed, [axis for axis, _ in self.axes])
+            self.collectives.split_as.setdefault(name, str(part))
 
     def _call(self, statement: Call) -> Deep[None]:
         function = self.domain.module.functions[statement.function]
