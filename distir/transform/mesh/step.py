@@ -72,7 +72,7 @@ def mesh(
 
     The result reads like the program: one statement for all devices. Types say where the parts of each value are, and
     collectives name an axis. `distir expand` gives the program of every device, `distir erase` the sequential one.
-    Axes are `dp`, `ep`, `cp` and `tp`, the outermost first: neighbours are along `tp`.
+    Axes are `dp`, `ep`, `cp`, `tp` and `etp`, the outermost first.
 
     `dp`: inputs are split along the batch, which their role `{batch = …}` names, and gradients are summed over the
     replicas where their update needs the sum. `tp`: the heads of attention, the inner widths of layers and the
@@ -82,13 +82,19 @@ def mesh(
     `ep`: the batch is split over these devices, too, and the experts in equal parts, whose gradients are not summed
     over them. Tokens go to the devices of their experts by an all-to-all, and their results come back. `skew` is the
     number of tokens for which a device has room, as a multiple of the mean, as in the step `ep`; by default there is
-    room for all. What is erased has rows for each device's experts, as `Dispatch[owners = …]` says.
+    room for all. What is erased has rows for each device's experts, as `Dispatch[owners = …]` says. With
+    `dispatcher=deepep` a token goes once to each node, as in the step `ep`.
+
+    With `etp=1` shards do not split experts: each has some of them whole, computes the rows of all tokens that chose
+    them, and what it adds to a token is summed over the shards. With `tp=4 etp=2`, each two neighbours split some of
+    the experts. The shards are 2 × 2 devices then, along the axes `tp` and `etp`: all else is split over both.
 
     `cp`: inputs are split along the sequence. `cp_kind` says how attention meets the keys of all parts, as in the step
     `cp`: `allgather`, `a2a` or `ring`. With `zigzag`, device i of n has the parts i and 2n - 1 - i of 2n, written
     `4096@zigzag(cp)`, and so as many scores of a causal triangle as the others. By default that is so where attention
     is causal, but with `a2a`; in order, causal attention of later parts is of more keys, and each device is simulated
-    by itself. Tokens are gathered for experts.
+    by itself. Tokens are gathered for experts, and every device computes all their rows; with `cp_experts` each has
+    some of the experts, and computes the rows of these.
 
     `zero` partitions over the devices of `dp`, `ep` and `cp` that would have the same, along a dimension that divides:
     with 1 optimizer state, so that each device updates a part of a weight, which is gathered; with 2 likewise, and
