@@ -87,8 +87,19 @@ def ReduceScatter(x: Array, *, axis: str | tuple[str, ...], dim: int = 0, zigzag
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
 )
-def AllToAll(x: Array, *, axis: str | tuple[str, ...], split: int, join: int) -> Array:
+def AllToAll(
+    x: Array,
+    *,
+    axis: str | tuple[str, ...],
+    split: int,
+    join: int,
+    top_k: int = 1,
+    n_group: int = 1,
+    topk_group: int = 1,
+) -> Array:
     """A value whose dimension `join` is split along an axis of the mesh, split in dimension `split` instead.
+
+    With `top_k` > 1 it brings tokens to their experts, or results back, as in `MPIAlltoall`.
 
     %y = AllToAll[axis = "tp", split = 1, join = 0](%x: Tensor[Float32, (4@tp, 6), 1])
     """
@@ -204,7 +215,7 @@ COLLECTIVES: Final[Mapping[str, AxisCollective]] = {
 
 
 @AllToAll.checks
-def _(x: Operand, *, axis: str | tuple[str, ...], split: int, join: int) -> None:
+def _(x: Operand, *, split: int, join: int, **_: object) -> None:
     dims = split, join
     if x.shape is not None:
         dims = (

@@ -24,6 +24,8 @@ from distir.transform.verification import verify
     ("llama", "step", "dp=2 tp=2 sequence zero=3", True),
     ("mixtral", "step", "dp=2 ep=2", True),
     ("llama", "step", "cp=2 cp_kind=a2a", True),
+    ("mixtral", "step", "ep=2 tp=2 etp=1", True),
+    ("mixtral of 4 heads", "forward", "tp=4 etp=2 sequence", True),
     ("llama", "step", "dp=2 cp=2", True),
     ("llama", "forward", "cp=4 cp_kind=ring", True),
     ("llama", "step", "dp=2 cp=2 zigzag=false", False),
@@ -101,6 +103,10 @@ def random_strategy(seed):
     words = [f"{axis}=2" for axis in chosen]
     words += ["sequence"] if "tp" in chosen and draw.random() < 0.6 else []
     words += [f"cp_kind={draw.choice(['ring', 'allgather'])}"] if "cp" in chosen else []
+    words += ["zigzag=false"] if "cp" in chosen and draw.random() < 0.3 else []
+    has_experts = "ep" in axes
+    words += ["etp=1"] if "tp" in chosen and has_experts and draw.random() < 0.4 else []
+    words += ["cp_experts"] if "cp" in chosen and has_experts and "etp=1" not in words and draw.random() < 0.4 else []
     words += [f"zero={draw.randrange(4)}"] if {*chosen} - {"tp"} else []
     return model, kind, " ".join(words)
 
@@ -128,7 +134,7 @@ DP, CP, TP = (SplitAlong(0, axis) for axis in ("dp", "cp", "tp"))
     ([TP, DP, CP], [], [("AllGather", ("dp", "cp")), ("AllGather", ("tp",))]),
 ])  # fmt: skip
 def test_over_axes_of_replicas_it_is_one_collective(now, wanted, written):
-    made = moves(tuple(now), tuple(wanted), ("dp", "cp"))
+    made = moves(tuple(now), tuple(wanted), (("dp", "cp"),))
     assert [(move.op, move.axes) for move in made] == written
 
 

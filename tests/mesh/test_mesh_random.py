@@ -43,8 +43,8 @@ def test_a_program_computes_the_same_however_its_parameters_are_placed(program, 
     entry = module.entry()
     types = [data.draw(placements(p.type)) for p in entry.params]
     loose = [frozenset(data.draw(st.sampled_from([(), ("a",)]))) for _ in types]
-    replicas = data.draw(st.sampled_from([(), ("a", "b")]))
-    made = MeshPartition(check(module), AXES, replicas).entry(entry, types, loose, {}, {}, early=False)
+    together = data.draw(st.sampled_from([(), (("a", "b"),)]))
+    made = MeshPartition(check(module), AXES, together).entry(entry, types, loose, {}, {}, early=False)
     assert not check(made).errors
     assert distir.parse(distir.format(made)) == made
     assert not check(erase(made)).errors

@@ -34,6 +34,7 @@ MODELS = {
     "gemma": lambda: named("gemma2-2b", **LLAMA),
     "mpt": lambda: named("mpt-7b", **SMALL, ffn=64),
     "mixtral": lambda: named("mixtral-8x7b", **SMALL, kv_heads=2, head_size=8, experts=4, expert_ffn=32),
+    "mixtral of 4 heads": lambda: named("mixtral-8x7b", **SMALL, kv_heads=4, head_size=8, experts=4, expert_ffn=32),
     "qwen": lambda: named("qwen3-30b-a3b", **SMALL, kv_heads=2, head_size=8, experts=8, expert_ffn=24, top_k=3),
     "t5": lambda: named("t5-small", **SMALL, head_size=8, ffn=64),
     "bert": lambda: named("bert-base", **SMALL, ffn=64),
@@ -69,6 +70,11 @@ TODAY = {
     "dp=2 cp=2 zigzag=false cp_kind=ring": ("cp=2", "zigzag=false", "cp_kind=ring", "dp=2"),
     "dp=2 cp=4 cp_kind=ring": ("cp=4", "cp_kind=ring", "dp=2"),
     "ep=2 cp=2": ("dtp=2,1,1", "experts=2", "context=2"),
+    "ep=2 dispatcher=deepep": ("ep=2", "dispatcher=deepep"),
+    "tp=2 etp=1": ("tp=2", "etp=1"),
+    "ep=2 tp=2 etp=1 sequence": ("dtp=2,2,1", "experts=2", "etp=1", "sequence"),
+    "dp=2 tp=4 etp=2": ("dtp=2,4,1", "etp=2"),
+    "cp=2 cp_experts zigzag=false": ("cp=2", "cp_experts=true", "zigzag=false"),
 }
 """The steps of one axis each that are the same strategy; with `zero=… partition=split`."""
 
@@ -90,9 +96,15 @@ CASES = [
     *(("llama", "step", strategy) for strategy in ("cp=2 zigzag=false", "dp=2 cp=2 zero=3", "dp=2 cp=4 cp_kind=ring")),
     ("llama", "step", "dp=2 cp=2 zigzag=false cp_kind=ring"),
     ("gemma", "step", "dp=2 cp=2"),
-    ("gemma", "forward", "cp=2 cp_kind=ring"),
+    ("gemma", "step", "cp=2 cp_kind=ring"),
     ("t5", "step", "cp=2"),
     ("mixtral", "step", "ep=2 cp=2"),
+    *(
+        ("mixtral", "step", strategy)
+        for strategy in ("ep=2 dispatcher=deepep", "tp=2 etp=1", "ep=2 tp=2 etp=1 sequence")
+    ),
+    ("mixtral", "step", "cp=2 cp_experts zigzag=false"),
+    ("mixtral of 4 heads", "step", "dp=2 tp=4 etp=2 zero=3"),
 ]
 FURTHER = [(model, "step", "dp=2 tp=2 zero=3") for model in ("mixtral", "t5", "bert", "dropout", "gemma", "mpt")]
 OTHERWISE = [
@@ -107,6 +119,8 @@ OTHERWISE = [
     ("llama", "checkpointed", "dp=2 tp=2 sequence zero=2"),
     ("llama", "step", "dp=2 cp=2 tp=2 sequence"),
     ("qwen", "mixed", "ep=4 zero=1"),
+    ("mixtral of 4 heads", "step", "ep=2 tp=4 etp=2 sequence zero=1"),
+    ("mixtral", "step", "dp=2 cp=2 cp_experts"),
     *FURTHER[:1],
 ]
 """What computes the same, and communicates otherwise than the steps of one axis do."""
@@ -143,7 +157,9 @@ def placed(model, kind, strategy):
 def meant(model, kind, strategy):
     """The program that a strategy is of: with rows for the owners of experts, and the kind of attention stated."""
     made, words = program(model, kind), dict(word.partition("=")[::2] for word in strategy.split())
-    made = with_owners(made, int(words["ep"]), 0) if "ep" in words else made
+    owners = int(words.get("ep", 1)) * (int(words["tp"]) // int(words["etp"]) if "etp" in words else 1)
+    owners *= int(words["cp"]) if "cp_experts" in words else 1
+    made = with_owners(made, owners, 0) if owners > 1 else made
     return marked_for_context(made, words.get("cp_kind", "allgather")) if "cp" in words else made
 
 
@@ -444,7 +460,13 @@ def test_what_a_replica_stores_whole_is_said():
     ("mesh dp=2 cp_kind=ring",
      "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`"),
     ("mesh dp=2 zigzag", "`zigzag` is the order of parts of sequences: give `cp`, as in `mesh cp=2 zigzag=false`"),
-    ("mesh cp=2 cp_kind=a2a zigzag", "`zigzag` balances queries, and with `cp_kind=a2a` each device has whole"),
+    ("mesh dp=2 etp=1",
+     "`etp` is of shards, over so many of which each expert is split: give `tp`, as in `mesh tp=4 etp=1`"),
+    ("mesh tp=4 etp=3", "`etp` expected a divisor of 4 shards, over so many of which each expert is split, found 3"),
+    ("mesh dp=2 cp_experts",
+     "`cp_experts` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_experts`"),
+    ("mesh dp=2 dispatcher=deepep",
+     "`dispatcher` is of tokens that go to experts: give `ep`, as in `mesh ep=8 dispatcher=deepep`"),
     ("mesh cp=2 cp_kind=al2a", "there is no `cp_kind` `al2a`; did you mean `a2a`?"),
     ("mesh dp=2 zero=4", "`zero` expected a stage from 0 to 3, found 4"),
     ("mesh zeros=2", "there is no step or option `zeros` after `mesh`; did you mean `zero`?"),

@@ -5,7 +5,8 @@ import re
 import pytest
 from each_device import as_each_device
 from mesh_programs import ZIGZAG
-from test_mesh_step import placed
+from test_mesh_step import placed, time_of
+from test_mesh_step import program as program_of
 
 import distir
 from distir.analysis.program import read
@@ -16,7 +17,9 @@ from distir.ide.hover import hover
 from distir.ir import Apply, SplitAlong
 from distir.models import named
 from distir.syntax import print_module
+from distir.transform import StepError
 from distir.transform.mesh import expand
+from distir.transform.verification import verify
 from tests.ide.editing_samples import opened
 from tests.ide.reading_samples import viewed
 
@@ -102,6 +105,19 @@ def test_attention_is_split_in_zigzag_where_it_is_causal():
     for model, strategy in (("bert", "cp=2"), ("llama", "cp=2 cp_kind=a2a"), ("llama", "cp=2 zigzag=false")):
         assert "zigzag" not in print_module(placed(model, "forward", strategy))
     assert "zigzag(cp)" in print_module(placed("bert", "forward", "cp=2 zigzag=true"))
+
+
+def test_stages_of_a_pipeline_have_parts_in_zigzag():
+    before = program_of("llama", "step")
+    made = distir.transform(before, "pp=2", "microbatches=2", "mesh", "cp=2")
+    assert verify(before, made).equal
+    steps = ("dtp=1,1,2", "microbatches=2", "context=2")
+    assert time_of(expand(made)) == time_of(distir.transform(before, *steps))
+
+
+def test_it_is_refused_where_each_device_has_whole_sequences():
+    with pytest.raises(StepError, match="`zigzag` balances queries, and with `cp_kind=a2a` each device has whole"):
+        distir.transform(program_of("llama", "forward"), "mesh", "cp=2", "cp_kind=a2a", "zigzag=true")
 
 
 def test_positions_follow_the_rows():

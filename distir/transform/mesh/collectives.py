@@ -35,8 +35,8 @@ class Collectives:
         self.spread_sums = 0
         self.lists_blocks = False
         """Whether one lists the blocks of a dimension, of which there are as many as its size says."""
-        self.exchanged_as: dict[str, str] = {}
-        """By value that is split: what it was first brought to, split along another dimension."""
+        self.split_as: dict[str, str] = {}
+        """By value: what it was first brought to, split along another dimension, or as it is computed in parts."""
         self._moved: dict[tuple[str, Places, str], str] = {}
         """By value, placement and, of one that is gathered for its use, phase: the collective's result."""
 
@@ -71,13 +71,13 @@ class Collectives:
             before = type_of(self.values.value(arg))
             assert isinstance(before, TensorType)
             loose = self.values.loose(arg) - of
-            if move.cut is not None and move.cut == self.spread.tokens(arg):
-                loose |= {move.cut.axis}
+            if move.cut is not None and move.cut in self.spread.tokens(arg):
+                loose |= {*move.axes}
                 self.spread_sums += 1
             self.values.define(made, types.one(replace(before, places=move.given)), loose)
             self.lists_blocks |= "blocks" in move.attrs
             if move.op == "AllToAll":
-                self.exchanged_as.setdefault(arg, made)
+                self.split_as.setdefault(arg, made)
             if move.reduces:
                 self.sums += 1
                 self.values.settled_as.setdefault(arg, made)

@@ -47,6 +47,7 @@ from distir.ir.types import device_of
 from distir.ops import OPS, Value, type_of
 from distir.ops.host import MOST_ENTRIES
 from distir.ops.mesh import COLLECTIVES
+from distir.ops.resources import ROUTED
 from distir.ops.tuples import TUPLING
 from distir.ops.views import VIEWS
 from distir.placement.along import (
@@ -485,7 +486,7 @@ class _Body(ShardedBody):
         states = map(_of_items, (self.state(arg), given))
         now, then = (_of_parts(s, along[0]) if isinstance(s, Nested) else s for s in states)
         with self.along(*along, order=Order(is_zigzag(now) or is_zigzag(then))):
-            self._brought(arg, name, w, now, then)
+            self._brought(arg, name, w, now, then, {n: v for n, v in statement.attrs.items() if n in ROUTED})
         for number, item in enumerate(self.items[first:], first):
             self.items[number] = with_facts(item, statement.facts)
             if isinstance(item, Collective):
@@ -494,8 +495,11 @@ class _Body(ShardedBody):
                 self.items[number] = replace(self.items[number], view=statement.op == VIEWS["Shard"])
         self.define(name, w, given)
 
-    def _brought(self, arg: str, name: str, w: Value, now: State, then: State) -> None:
-        """Append what brings a value from one placement along an axis into another, under a name."""
+    def _brought(self, arg: str, name: str, w: Value, now: State, then: State, routed: Mapping[str, Constant]) -> None:
+        """Append what brings a value from one placement along an axis into another, under a name.
+
+        `routed`: what an all-to-all states of the router of the tokens that it brings.
+        """
         match now, then:
             case Unsplit.PARTIAL, Unsplit.WHOLE:
                 made = self._collective(name, "MPIAllreduce", arg, w, then)
@@ -509,7 +513,7 @@ class _Body(ShardedBody):
                 ordered = self.in_order_of_devices(arg, dim)
                 made = self._collective(name, "MPIReduceScatter", ordered, w, then, axis=dim)
             case Split(joined), Split(dim):
-                made = self._collective(name, "MPIAlltoall", arg, w, then, split_axis=dim, concat_axis=joined)
+                made = self._collective(name, "MPIAlltoall", arg, w, then, split_axis=dim, concat_axis=joined, **routed)
             case Split(), Unsplit.WHOLE:
                 made = self._gathered(arg, name, w, now)
             case Unsplit.WHOLE, Split():

@@ -7,18 +7,15 @@ the op, and `expand` writes both as one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from distir.analysis.placement_states import erased, place_of
+from distir.analysis.placement_states import erased
 from distir.ir import Apply, SplitAlong, TensorType
-from distir.ir.places import places
 from distir.ops import OPS, Value, type_of
 from distir.ops.tuples import TUPLING
 from distir.placement.along import WHOLE, Split, State
 from distir.placement.rule import Typing
 from distir.transform.mesh.spread import SpreadSums
 from distir.transform.mesh.typed import typing_along
-from distir.transform.mesh.values import FIXED
 from distir.transform.sharding.decide import made_in_parts
 
 
@@ -27,7 +24,7 @@ def needed_in_parts(
 ) -> list[State] | None:
     """How the first user of an op's result needs it, by axis; None where the op does not compute such parts.
 
-    `each`: how the op is executed along each axis, on operands that are placed so.
+    `each`: how the op is executed along each axis. It is written already, on operands that are placed so.
     """
     op, values, given = OPS[statement.op], spread.values, [typing.given[0] for typing in each]
     found = type_of(ws[0])
@@ -35,8 +32,6 @@ def needed_in_parts(
         return None
     (name,), vs = statement.results, tuple(erased(values.value(arg)) for arg in statement.args)
     axes = [axis for axis, _ in values.axes]
-    now = (place_of(s, axis) for axis, s in zip(axes, given, strict=True))
-    values.define(name, replace(found, places=places(place for place in now if place is not None)), FIXED)
     users = (values.function.body[i] for i in values.uses.get(name, ()))
     for user in users:
         if not isinstance(user, Apply) or user.op in (*TUPLING, "Send") or not values.are_defined(user.args):

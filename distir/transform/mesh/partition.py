@@ -92,10 +92,12 @@ class MeshPartition:
     returned: tuple[Value, ...] = ()
     """What the entry function returns."""
     spread_sums: int = 0
-    executions: Executions = field(default_factory=Executions)
     made: dict[object, tuple[Value, ...]] = field(default_factory=dict[object, tuple[Value, ...]])
     """By op and operands that are placed so: its results."""
     _done: dict[Key, PlacedCallee] = field(default_factory=dict[Key, PlacedCallee])
+
+    def __post_init__(self) -> None:
+        self.executions = Executions((self.replicas, self.shards))
 
     def entry(
         self,
@@ -126,7 +128,7 @@ class MeshPartition:
 
         `wanted`: how results that are gradients are wanted, which are reduced where they are computed, if any is.
         """
-        name, of_tokens = call.function, set() if self.spread is None else {self.spread.axis}
+        name, of_tokens = call.function, set() if self.spread is None else {*self.spread.axes}
         phase = call.facts.phase if any(own - of_tokens for own in loose) else ""
         key = (name, args, loose, wanted, phase)
         known = self._done.get(key)
@@ -233,7 +235,9 @@ class _Body:
     def kept(self, arg: Arg) -> Arg:
         """An argument as a function returns it: split as its first user needed it, as will a backward pass."""
         arg = self.values.settled(arg)
-        return self.collectives.exchanged_as.get(arg, arg) if isinstance(arg, str) else arg
+        while isinstance(arg, str) and arg in self.collectives.split_as:
+            arg = self.collectives.split_as[arg]
+        return arg
 
     def returned(self, arg: Arg) -> Arg:
         """A result of the program: nothing is pending, and blocks are in a finite list."""
@@ -273,24 +277,22 @@ class _Body:
                 pairs = (pair for one in how.needed for pair in zip(self.axes, one, strict=True))
                 whole_along = how.whole_along | {axis for (axis, _), s in pairs if _has_blocks(s)}
         statement = replace(statement, args=tuple(args)) if how.moved else statement
-        needed = needed_in_parts(statement, ws, how.each, self.spread)
-        if needed is not None or any(isinstance(typing, Exchanged) for typing in how.each):
-            self._write_exchanged(statement, ws, how, needed)
+        if any(isinstance(typing, Exchanged) for typing in how.each):
+            self._write_exchanged(statement, ws, how)
         else:
             self.values.write(statement, ws, how.loose)
+        if (needed := needed_in_parts(statement, ws, how.each, self.spread)) is not None:
+            (name,) = statement.results
+            part = self.collectives.as_needed(name, needed, [axis for axis, _ in self.axes])
+            self.collectives.split_as.setdefault(name, str(part))
 
-    def _write_exchanged(
-        self, statement: Apply, ws: tuple[Value, ...], how: Execution, needed: list[State] | None
-    ) -> None:
-        """Append an op whose operands are placed as it needs them, and bring results to where they are `needed`.
-
-        Without that, results that it gives otherwise are brought back.
-        """
+    def _write_exchanged(self, statement: Apply, ws: tuple[Value, ...], how: Execution) -> None:
+        """Append an op whose operands are placed as it needs them, and bring results back that it gives otherwise."""
         names, attrs, back = [*statement.results], statement.attrs, list[tuple[str, str, list[State]]]()
         for typing in how.each:
             attrs = typing.unmarked(attrs) if isinstance(typing, Exchanged) else attrs
         for j, name in enumerate(statement.results):
-            wanted = needed or [t.returned[j] if isinstance(t, Exchanged) else t.given[j] for t in how.each]
+            wanted = [t.returned[j] if isinstance(t, Exchanged) else t.given[j] for t in how.each]
             if name != DISCARD and wanted != [t.given[j] for t in how.each]:
                 names[j] = self.values.names.fresh(f"{name}_own")
                 back.append((names[j], name, wanted))
@@ -347,7 +349,7 @@ class _Body:
                 tokens, found = self.spread.tokens(args[i]), vs[i]
                 assert isinstance(found, TensorType)
                 vs[i] = replace(found, places=self.sums.left(args[i]))
-                loose[i] |= {tokens.axis} if tokens is not None else FIXED
+                loose[i] |= {own.axis for own in tokens}
             return (yield self.program.callee(statement, tuple(vs), tuple(loose), wanted)).sums
 
         least, kept = (yield sums(())), pending

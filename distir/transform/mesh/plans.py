@@ -10,6 +10,7 @@
 - `ep`, expert parallelism: the weights of experts are split along the dimension that numbers experts, inputs along the
   batch as over `dp`. A product needs rows where its experts are: an all-to-all brings them there, another one back
   (Lepikhin et al., *GShard*, 2020). `owned` gives each device as many rows as another.
+  So may shards (`etp=1`), or groups of them: then the shards are two axes, and experts are split over the second alone.
 - `cp`, context parallelism: inputs are split along the sequence, in zig-zag where attention is causal (`Order`).
   Attention is marked with the way in which queries of one part meet the keys of all: gathered (Llama 3, 2024), around a
   ring (Liu et al., 2023), or by all-to-alls, which give each device some heads of all places (Jacobs et al.,

@@ -17,9 +17,9 @@ from distir.transform.sharding.spread import tokens_of
 
 @dataclass(frozen=True, slots=True)
 class SequenceSpread:
-    """An axis over which sums are spread along their tokens, instead of being given whole to all of its devices."""
+    """Axes over which sums are spread along their tokens, instead of being given whole to all of their devices."""
 
-    axis: str
+    axes: tuple[str, ...]
     batch: Mapping[str, Batch]
     """By function: the dimensions of its values that are the batch, and so no tokens."""
 
@@ -29,30 +29,32 @@ class SpreadSums:
 
     def __init__(self, values: PlacedValues, domain: Checker, spread: SequenceSpread | None) -> None:
         self.values, self.domain, self.spread = values, domain, spread
-        self._spread: dict[str, SplitAlong | None] = {}
+        self._spread: dict[str, tuple[SplitAlong, ...]] = {}
         """By pending sum: how it is spread along its tokens."""
 
-    def tokens(self, arg: Arg) -> SplitAlong | None:
-        """How a pending sum is spread along its tokens, if it is."""
+    def tokens(self, arg: Arg) -> tuple[SplitAlong, ...]:
+        """How a pending sum is spread along its tokens, outermost first; empty if it is not."""
         spread = self.spread
-        if spread is None or not isinstance(arg, str) or PendingAlong(spread.axis) not in self.values.pending(arg):
-            return None
+        if spread is None or not isinstance(arg, str):
+            return ()
+        if not {*self.values.pending(arg)} >= {PendingAlong(axis) for axis in spread.axes}:
+            return ()
         if arg not in self._spread:
             now = self.values.places(arg)
 
             def parts(dim: int) -> int:
-                return self.values.parts((*cuts_of(now, dim), SplitAlong(dim, spread.axis)))
+                return self.values.parts((*cuts_of(now, dim), *(SplitAlong(dim, axis) for axis in spread.axes)))
 
             users = [self.values.function.body[i] for i in self.values.uses.get(arg, ())]
             batch = spread.batch.get(self.values.function.name, {})
             dim = tokens_of(arg, self.values.value(arg), batch, users, self.values.instance, self.domain, parts)
-            self._spread[arg] = None if dim is None else SplitAlong(dim, spread.axis)
+            self._spread[arg] = () if dim is None else tuple(SplitAlong(dim, axis) for axis in spread.axes)
         return self._spread[arg]
 
     def stored(self, arg: Arg) -> Loose:
         """The axes along which a value is split only to be stored so, and gathered for its use: not its tokens."""
         spread = self.spread
-        return self.values.loose(arg) if spread is None else self.values.loose(arg) - {spread.axis}
+        return self.values.loose(arg) if spread is None else self.values.loose(arg) - {*spread.axes}
 
     def typing(
         self, statement: Apply, axis: str, states: Sequence[State], decided: Callable[[Sequence[State]], Typing]
@@ -61,9 +63,8 @@ class SpreadSums:
         typing = decided(states)
         spread = [*states]
         for i, (arg, now, need) in enumerate(zip(statement.args, states, typing.needed, strict=True)):
-            tokens = self.tokens(arg) if now is PARTIAL and need is WHOLE else None
-            if tokens is not None and tokens.axis == axis:
-                spread[i] = Split(tokens.dim, (), loose=True)
+            tokens = self.tokens(arg) if now is PARTIAL and need is WHOLE else ()
+            spread[i] = next((Split(own.dim, (), loose=True) for own in tokens if own.axis == axis), now)
         if spread == [*states]:
             return typing
         found = decided(spread)

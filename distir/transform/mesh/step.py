@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import ProgramError
-from distir.ir import Apply, Attributes, Function, Module, Places, TensorType, ops_in
+from distir.ir import Apply, Attributes, Function, Module, Places, Statement, TensorType, ops_in
 from distir.ir.collection import paused_collection
 from distir.ir.dataflow import maker
+from distir.ir.rewrite import mapped
 from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
@@ -26,6 +27,7 @@ from distir.transform.orphans import without_orphans
 from distir.transform.quantise_at_use import quantised_at_use
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.context import CONTEXTS, marked_for_context, order_of, tell_of_experts
+from distir.transform.sharding.experts import DISPATCHERS, router_of
 from distir.transform.sharding.mesh import IN_ORDER
 from distir.transform.sharding.ownership import with_owners
 from distir.transform.sharding.sizes import divisors
@@ -40,6 +42,7 @@ NEEDED = {
     "sequence": "`sequence` spreads sums over shards: give `tp`, as in `mesh tp=2 sequence`",
     "cp_experts": "`cp_experts` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_experts`",
     "etp": "`etp` is of shards, over so many of which each expert is split: give `tp`, as in `mesh tp=4 etp=1`",
+    "dispatcher": "`dispatcher` is of tokens that go to experts: give `ep`, as in `mesh ep=8 dispatcher=deepep`",
     "skew": "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`",
     "cp_kind": "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`",
     "zigzag": "`zigzag` is the order of parts of sequences: give `cp`, as in `mesh cp=2 zigzag=false`",
@@ -51,7 +54,7 @@ NEEDED = {
     after=("cse", "pp", "accumulate"),
     before=(SHARDED, STATE_ON_HOSTS, IN_KERNELS),
     makes=(*SHARDS, ON_MESH),
-    choices={"zero": STAGES, "partition": PARTITIONS, "cp_kind": CONTEXTS},
+    choices={"zero": STAGES, "partition": PARTITIONS, "cp_kind": CONTEXTS, "dispatcher": DISPATCHERS},
 )
 def mesh(
     module: Module,
@@ -69,12 +72,13 @@ def mesh(
     cp_experts: bool = False,
     etp: int = 0,
     skew: float = 0.0,
+    dispatcher: str = DISPATCHERS[0],
 ) -> Module:
     """Data, tensor, sequence, expert and context parallelism and ZeRO at once: `mesh dp=4 tp=2 sequence zero=3`.
 
     The result reads like the program: one statement for all devices. Types say where the parts of each value are, and
     collectives name an axis. `distir expand` gives the program of every device, `distir erase` the sequential one.
-    Axes are `dp`, `ep`, `cp` and `tp`, the outermost first: neighbours are along `tp`.
+    Axes are `dp`, `ep`, `cp`, `tp` and `etp`, the outermost first.
 
     `dp`: inputs are split along the batch, which their role `{batch = …}` names, and gradients are summed over the
     replicas where their update needs the sum. `tp`: the heads of attention, the inner widths of layers and the
@@ -84,13 +88,19 @@ def mesh(
     `ep`: the batch is split over these devices, too, and the experts in equal parts, whose gradients are not summed
     over them. Tokens go to the devices of their experts by an all-to-all, and their results come back. `skew` is the
     number of tokens for which a device has room, as a multiple of the mean, as in the step `ep`; by default there is
-    room for all. What is erased has rows for each device's experts, as `Dispatch[owners = …]` says.
+    room for all. What is erased has rows for each device's experts, as `Dispatch[owners = …]` says. With
+    `dispatcher=deepep` a token goes once to each node, as in the step `ep`.
+
+    With `etp=1` shards do not split experts: each has some of them whole, computes the rows of all tokens that chose
+    them, and what it adds to a token is summed over the shards. With `tp=4 etp=2`, each two neighbours split some of
+    the experts. The shards are 2 × 2 devices then, along the axes `tp` and `etp`: all else is split over both.
 
     `cp`: inputs are split along the sequence. `cp_kind` says how attention meets the keys of all parts, as in the step
     `cp`: `allgather`, `a2a` or `ring`. With `zigzag`, device i of n has the parts i and 2n - 1 - i of 2n, written
     `4096@zigzag(cp)`, and so as many scores of a causal triangle as the others. By default that is so where attention
     is causal, but with `a2a`; in order, causal attention of later parts is of more keys, and each device is simulated
-    by itself. Tokens are gathered for experts.
+    by itself. Tokens are gathered for experts, and every device computes all their rows; with `cp_experts` each has
+    some of the experts, and computes the rows of these.
 
     `zero` partitions over the devices of `dp`, `ep` and `cp` that would have the same, along a dimension that divides:
     with 1 optimizer state, so that each device updates a part of a weight, which is gathered; with 2 likewise, and
@@ -131,6 +141,7 @@ def mesh(
         ("cp_experts", cp_experts, [CONTEXT]),
         ("etp", etp, [TENSOR]),
         ("skew", skew, owners),
+        ("dispatcher", dispatcher != DISPATCHERS[0], [EXPERTS]),
         ("cp_kind", cp_kind != CONTEXTS[0], [CONTEXT]),
         ("zigzag", zigzag is not None, [CONTEXT]),
     ):
@@ -146,6 +157,7 @@ def mesh(
                 tell_of_experts(module, cp)
             module = marked_for_context(module, cp_kind)
             order = order_of(module, cp_kind, zigzag)
+        router = router_of(module, dispatcher)
         module = with_owners(module, math.prod(sizes[axis] for axis in owners), skew) if owners else module
         analysis, entry = checked(module), entry_of(module)
         placed = plan(analysis, entry, sizes, zero, order, owners, partition)
@@ -158,10 +170,11 @@ def mesh(
                 results[new] = stated.places
         is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
         wanted = gradients(entry, analysis, updated, per_microbatch=zero > 1 and not is_staged)
-        spread = SequenceSpread(TENSOR, tokens(analysis, entry)) if sequence else None
         shards = tuple(axis for axis in (TENSOR, INSIDE) if axis in sizes)
+        spread = SequenceSpread(shards, tokens(analysis, entry)) if sequence else None
         writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, spread)
         made = writer.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
+        made = _with_router(made, router) if router else made
         if sequence and not writer.spread_sums:
             raise ProgramError([no_sequence(entry, tp)])
         return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, writer.returned)
@@ -186,6 +199,24 @@ def _owners(ep: bool, shards: bool, context: bool) -> tuple[str, ...]:
     """The axes along which devices have whole experts, each some of them."""
     held = {EXPERTS: ep, TENSOR: shards, CONTEXT: context}
     return tuple(axis for axis, own in held.items() if own)
+
+
+def _with_router(module: Module, router: Attributes) -> Module:
+    """The module with the router's properties in all-to-alls that bring tokens to their experts, and results back."""
+
+    def changed(function: Function) -> Function:
+        counts = {s.results[1] for s in ops_in(function, "Dispatch")}
+        counts |= {s.results[0] for s in ops_in(function, "Shard") if s.args[0] in counts}
+
+        def routed(s: Statement) -> Statement:
+            is_of_rows = isinstance(s, Apply) and s.op == "AllToAll" and s.attrs["axis"] == EXPERTS
+            if not is_of_rows or not isinstance(s, Apply) or s.args[0] in counts:
+                return s
+            return replace(s, attrs=Attributes({**s.attrs, **router}))
+
+        return mapped(function, routed)
+
+    return Module(map(changed, module))
 
 
 def _with_donations(entry: Function, replaced: Mapping[int, int]) -> Function:

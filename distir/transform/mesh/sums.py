@@ -15,6 +15,7 @@ from distir.ir import (
     OwnedAlong,
     PendingAlong,
     Places,
+    SplitAlong,
     TensorType,
     TupleType,
     Type,
@@ -45,7 +46,7 @@ class PendingSums:
             return now
         left = tuple(p for p in now if p.axis in kept or p not in pending)
         spread = self.spread.tokens(arg)
-        return left if spread is None or spread.axis in kept else places((*left, spread))
+        return left if any(own.axis in kept for own in spread) else places((*left, *spread))
 
     def ended_of_microbatch(self, name: str, replicas: Collection[str]) -> None:
         """End the sums of a gradient that is added to those of other microbatches.
@@ -99,6 +100,7 @@ class PendingSums:
                 isinstance(arg, str)
                 and arg not in self.values.settled_as
                 and self.values.pending(arg)
+                and not self._is_in_parts_beside(arg)
                 and self._is_worth_a_sum(arg)
             ):
                 self.ended(arg)
@@ -117,6 +119,12 @@ class PendingSums:
         name = self.values.names.fresh(f"{statement.results[0]}_terms")
         self._apply(Apply((name,), "Sum", tuple(own), facts=statement.facts))
         return replace(statement, args=(name, *(arg for arg in statement.args if arg not in own)))
+
+    def _is_in_parts_beside(self, name: str) -> bool:
+        """Whether it is split along an axis over which it may be summed at once: so is what is computed of it."""
+        axes = {place.axis for place in self.values.pending(name)}
+        split = {place.axis for place in self.values.places(name) if isinstance(place, SplitAlong)}
+        return any(axes & {*group} and split & {*group} for group in self.collectives.together)
 
     def _is_worth_a_sum(self, name: str) -> bool:
         """Whether several statements use a value whose results, each summed by itself, are larger together."""

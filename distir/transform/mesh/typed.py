@@ -6,7 +6,7 @@ Statements with equal operands are decided once.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.analysis.placement_states import erased
@@ -46,6 +46,8 @@ class Execution:
 class Executions:
     """The decisions of one run of the partitioner, by op, operands, and what is known of those beside their types."""
 
+    together: Sequence[Sequence[str]] = ()
+    """Groups of axes of which several may split one dimension."""
     _known: dict[object, Execution] = field(default_factory=dict[object, Execution])
 
     def of(
@@ -61,21 +63,27 @@ class Executions:
         key = statement.op, statement.attrs, vs, ws, beside, whole_along
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = _decided(statement, vs, ws, spread, whole_along)
+            known = self._known[key] = _decided(statement, vs, ws, spread, whole_along, self.together)
         return known
 
 
 def _decided(
-    statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...], spread: SpreadSums, whole_along: Loose
+    statement: Apply,
+    vs: tuple[Value, ...],
+    ws: tuple[Value, ...],
+    spread: SpreadSums,
+    whole_along: Loose,
+    together: Sequence[Sequence[str]],
 ) -> Execution:
     axes, needs_sizes = [axis for axis, _ in spread.values.axes], False
     while True:
         each = tuple([typing_along(axis, statement, vs, ws, spread, whole_along) for axis in axes])
         needs_sizes |= any(map(_depends_on_sizes, each))
         apart = {typing.letter: axis for axis, typing in zip(axes, each, strict=True) if typing.parted}
-        if len(apart) < 2:
+        torn = torn_apart(dict(zip(axes, each, strict=True)), vs, together) - whole_along
+        if len(apart) < 2 and not torn:
             break
-        whole_along |= {*[*apart.values()][:-1]}  # of parts of two dimensions no device can compute its part
+        whole_along |= {*[*apart.values()][:-1]} or torn  # of parts of two dimensions no device can compute its part
     needed = tuple([tuple([typing.needed[i] for typing in each]) for i in range(len(vs))])
     loose = tuple(
         frozenset(axis for axis, typing in zip(axes, each, strict=True) if _is_loose(typing.given[j]))
@@ -133,6 +141,23 @@ def _by_owner(vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value])
     needed = (Owned(owner.number) if s is PARTIAL or s == replace(owner, loose=True) else s for s in states)
     found = tuple(WHOLE if isinstance(s, Owned) and s.number != owner.number else s for s in needed)
     return Typing(found, tuple(WHOLE if is_host(w) else owner for w in ws))
+
+
+def torn_apart(each: Mapping[str, Typing], vs: Sequence[Value], together: Sequence[Sequence[str]]) -> set[str]:
+    """The axes along which an operand stays split which is gathered along others that split the same dimension.
+
+    Where an op takes the places of rows to be these of one axis, what is split over several is gathered along all.
+    """
+    found: set[str] = set()
+    for own in ({axis: each[axis] for axis in group if axis in each} for group in together):
+        if not any(typing.parted for typing in own.values()):
+            continue
+        for i, v in enumerate(vs):
+            cuts = [p for p in v.places if isinstance(p, SplitAlong)] if isinstance(v, TensorType) else []
+            needs = {cut.axis: own[cut.axis].needed[i] for cut in cuts if cut.axis in own}
+            if len(needs) == len(own) > 1 and WHOLE in needs.values():
+                found |= {axis for axis, need in needs.items() if isinstance(need, Split)}
+    return found
 
 
 def _parts(vs: Sequence[Value], needed: Sequence[State], axis: str, values: PlacedValues) -> int:

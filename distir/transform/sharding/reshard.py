@@ -258,7 +258,7 @@ class Resharding:
                 self.define(arg, value, there)
         return arg
 
-    def _collective(self, hint: str, op: str, arg: Arg, value: Value, state: State, **attrs: int) -> str:
+    def _collective(self, hint: str, op: str, arg: Arg, value: Value, state: State, **attrs: Constant) -> str:
         assert isinstance(arg, str)
         name = self.fresh(hint)
         self.items.append(Collective(name, op, arg, Attributes(attrs)))
