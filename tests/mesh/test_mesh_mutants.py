@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from mesh_mutations import mutants
-from mesh_programs import ATTENTION, MLP, STAGES, TRAINING
+from mesh_programs import ATTENTION, MLP, OWNERS, STAGES, TRAINING
 from random_mesh_programs import random_program
 from test_reported_bugs import CLIPPED, EXPERTS, SEQUENCE, VOCABULARY
 from thorough import ALL
@@ -31,6 +31,7 @@ BASES = {
     "vocabulary": VOCABULARY,
     "experts": EXPERTS,
     "clipped": CLIPPED,
+    "owners": OWNERS,
 }
 
 RANDOM = 4
