@@ -20,7 +20,7 @@ from distir.transform.mesh import expand
 from distir.transform.mesh.on_machine import on_machine
 
 APART = {"several axes", "vocabulary", "owners"}
-"""Programs with collectives over axes whose devices, in their order, are not equally far apart, or hold other values."""
+"""Programs with collectives over axes whose devices, in their order, are not equally far apart, or hold others."""
 
 MACHINES = ("dgx-a100x4", "dgx-h100x4")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import ProgramError
+from distir.diagnostics.spelling import nearest
 from distir.ir import Apply, Attributes, Function, Module, Places, TensorType, ops_in
 from distir.ir.collection import paused_collection
 from distir.ir.dataflow import maker
@@ -108,6 +109,10 @@ def mesh(
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
     if shard and not zero:
         raise StepError("`shard` is the size of groups in which `zero` partitions: give it, as in `zero=3 shard=4`")
+    if partition not in PARTITIONS:
+        near = nearest(partition, PARTITIONS)
+        hint = f"did you mean `{near}`?" if near else f"it is one of {', '.join(PARTITIONS)}"
+        raise StepError(f"there is no `partition` `{partition}`; {hint}")
     if partition != PARTITIONS[0] and not zero:
         raise StepError("`partition` is how `zero` partitions: give it, as in `zero=1 partition=owner`")
     for option, given, axes in (
