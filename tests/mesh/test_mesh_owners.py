@@ -226,12 +226,33 @@ def test_stages_split_each_microbatch_over_several_axes():
     assert verify(base, made).equal
 
 
+def test_gradients_of_fewer_bits_are_summed_in_float32_if_that_is_said():
+    base = distir.transform(
+        distir.models.named("llama3-8b", **{**SIZES, "dtype": "BFloat16"}), "grad", "optimizer=adam"
+    )
+    made = distir.transform(base, "mesh", "dp=2", "zero=1", "sums=float32")
+    text = print_module(made)
+    assert 'AllReduce[axis = "dp", wide = true](%dlm_head.weight)' in text
+    assert "ReduceScatter" not in text
+    assert without_calls(erase(made)) == without_calls(without_idle_ends(base))
+    assert verify(base, made).equal
+    assert as_each_device(made, load("dgx-a100")) == 2
+    old = distir.transform(base, "dp=2", "zero=1", "partition=split", "sums=float32")
+    found, other = (distir.simulate(module, "dgx-a100") for module in (expand(made), old))
+    assert found.latency_s == pytest.approx(other.latency_s, rel=1e-4)  # `Split` reads more than `Slice`
+    assert peak_of(expand(made)) == peak_of(old)
+    whole = placed("llama", "step", "dp=2 zero=1 sums=float32")  # of Float32 weights
+    assert "wide" not in print_module(whole)
+
+
 @pytest.mark.parametrize(("words", "message"), [
     ("dp=4 shard=2", "`shard` is the size of groups in which `zero` partitions: give it, as in `zero=3 shard=4`"),
     ("dp=4 zero=3 shard=3", "`shard` expected the size of groups that 4 replicas divide into, found 3; 2, 4 would do"),
     ("dp=4 zero=3 shard=-1",
      "`shard` expected the size of groups that 4 replicas divide into, found -1; 2, 4 would do"),
     ("dp=4 partition=owner", "`partition` is how `zero` partitions: give it, as in `zero=1 partition=owner`"),
+    ("dp=4 zero=2 sums=float32", "`sums=float32` goes with `zero=1`"),
+    ("dp=4 zero=1 sums=float", "there is no `sums` `float`; did you mean `float32`?"),
     ("dp=4 zero=1 partition=owners", "there is no `partition` `owners`; did you mean `owner`?"),
 ])  # fmt: skip
 def test_words_that_say_no_partition_are_refused(words, message):

@@ -20,10 +20,12 @@ from distir.diagnostics.codes import devices
 from distir.diagnostics.codes import placements as codes
 from distir.ir import (
     DISCARD,
+    DTYPES,
     HOST,
     UNKNOWN,
     Apply,
     Arg,
+    Attributes,
     Call,
     Constant,
     Function,
@@ -66,6 +68,7 @@ from distir.transform.entry import entry_of
 from distir.transform.mesh.lines import in_lines
 from distir.transform.mesh.sizes import axes_of_device, refuse_names, sized
 from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
+from distir.transform.mesh.values import narrow_type
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.factors import Decisions, written_along
@@ -401,12 +404,25 @@ class _Body(ShardedBody):
         along = [names.index(axis) for axis in axes_of(statement)]
         with self.along(*along):
             now, then = (self._along(_of_items(s), along[0]) for s in (self.state(arg), given))
-            self._brought(arg, name, w, now, then)
+            if statement.attrs.get("wide") and isinstance(w, TensorType) and narrow_type(w) is not None:
+                self._summed_wide(arg, name, w)
+            else:
+                self._brought(arg, name, w, now, then)
         for number, item in enumerate(self.items[first:], first):
             self.items[number] = with_facts(item, statement.facts)
             if isinstance(item, Collective):
                 self.items[number] = replace(self.items[number], stream=statement.stream)
         self.define(name, w, given)
+
+    def _summed_wide(self, arg: str, name: str, w: TensorType) -> None:
+        """Append a sum in Float32 of values of fewer bits, between casts."""
+        assert w.dtype is not None
+        wide, state = replace(w, dtype=DTYPES["Float32"]), self.state(arg)
+        cast, total = (self.fresh(f"{own}_wide") for own in (arg, name))
+        self.items.append(Each(Apply((cast,), "Cast", (arg,), Attributes({"to": DTYPES["Float32"]}))))
+        self.define(cast, wide, state)
+        self._brought(cast, total, wide, Unsplit.PARTIAL, Unsplit.WHOLE)
+        self.items.append(Each(Apply((name,), "Cast", (total,), Attributes({"to": w.dtype}))))
 
     def _along(self, state: State, factor: int) -> State:
         """The state along an axis of the parts along those that are outside of it: of their blocks."""

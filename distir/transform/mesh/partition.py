@@ -84,6 +84,8 @@ class MeshPartition:
     replicas: tuple[str, ...] = ()
     """The axes along which devices have parts of the inputs, outermost first: a collective may be over several."""
     spread: SequenceSpread | None = None
+    wide: bool = False
+    """Whether gradients of fewer bits are summed in Float32."""
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
@@ -183,7 +185,7 @@ class _Body:
         self.values = PlacedValues(function, self.instance, self.axes, phase)
         self.spread = SpreadSums(self.values, self.domain, program.spread)
         self.collectives = Collectives(self.values, self.spread, program.replicas, self._apply)
-        self.sums = PendingSums(self.collectives, self.gradients, self._apply)
+        self.sums = PendingSums(self.collectives, self.gradients, self._apply, program.wide)
         self.needs_sizes = False
         for param, value, own in zip(function.params, args, loose, strict=True):
             self.values.define(param.name, value, own)
