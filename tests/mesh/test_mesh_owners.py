@@ -11,6 +11,9 @@ from thorough import also_together
 import distir
 from distir.analysis.program import read
 from distir.cost import load
+from distir.diagnostics import Span
+from distir.ide.hints import Hints, hints
+from distir.ide.hover import hover
 from distir.ir import DISCARD, TensorType, ops_in
 from distir.ir.places import OwnedAlong, SplitAlong
 from distir.ops.communication import MPIBroadcast, MPIReduce
@@ -20,6 +23,7 @@ from distir.transform.entry import without_idle_ends
 from distir.transform.inline import without_calls
 from distir.transform.mesh import erase, expand
 from distir.transform.verification import verify
+from tests.ide.reading_samples import drawn, viewed
 
 STEP = """\
 func @main(
@@ -259,3 +263,14 @@ def test_words_that_say_no_partition_are_refused(words, message):
     with pytest.raises(StepError) as caught:
         distir.transform(program("mlp", "step"), "mesh", *words.split())
     assert str(caught.value) == message
+
+
+def test_an_editor_says_who_has_a_value():
+    shown = drawn(STEP, hints(viewed(STEP), Span(0, len(STEP)), Hints()))
+    assert "%dw⟦: f32[4,4] on dp 2⟧ = Reduce" in shown
+    assert "%w_new⟦: f32[4,4] whole⟧ = Broadcast" in shown
+    said = hover(viewed(STEP), STEP.index("%dw =") + 1).markdown
+    assert "one device, number 2 along `dp`, holds `Tensor[Float32, (4, 4), 1]`, 64B" in said
+    assert "dp 0  dp 1    dp 2  dp 3\nnone  [:, :]  none  none" in "\n".join(map(str.strip, said.splitlines()))
+    of_both = hover(viewed(OWNERS), OWNERS.index("%da =") + 1).markdown
+    assert "each of 2 devices, number 2 along `dp`, holds `Tensor[Float32, (4, 3), 1]`" in of_both
