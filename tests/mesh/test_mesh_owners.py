@@ -55,7 +55,7 @@ SENT = 'Broadcast[axis = "dp"](%w_own)'
     ("on dp 2", "on tp 2", "DIR421", "the mesh has no axis `tp`", "the mesh is"),
     ("to = 2", "to = [1, 2]", "DIR424", "`Reduce` over `dp` expected a number for each", "`to = [1, 2]`"),
     ("%dw_own)\n", "%w)\n", "DIR424", "expected a pending sum along `dp`, found `%w` whole", "left to be added up"),
-    (SENT, "Identity(%w_own)", "DIR425", "on dp 2]`: copies would differ", "where the parameter is"),
+    (SENT, "Identity(%w_own)", "DIR425", "on dp 2]`: copies would differ", "`Broadcast[axis = \"dp\"]` brings it there"),
     (SENT, SENT.replace("Broadcast", "AllReduce"), "DIR424", "found `%w_own` on device 2 alone",
      'write `Broadcast[axis = "dp"]`, which gives it to all'),
     (SENT, SENT.replace("_own", ""), "DIR424", "expected a value of one device along `dp`", "left to be sent"),
