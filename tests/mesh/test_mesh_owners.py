@@ -251,6 +251,8 @@ def test_gradients_of_fewer_bits_are_summed_in_float32_if_that_is_said():
 
 
 @pytest.mark.parametrize(("words", "message"), [
+    ("cp=4 zero=3 shard=2",
+     "`shard` is the size of groups along `dp`: give both, as in `mesh dp=8 zero=3 shard=4`"),
     ("dp=4 shard=2", "`shard` is the size of groups in which `zero` partitions: give it, as in `zero=3 shard=4`"),
     ("dp=4 zero=3 shard=3", "`shard` expected the size of groups that 4 replicas divide into, found 3; 2, 4 would do"),
     ("dp=4 zero=3 shard=-1",

@@ -167,6 +167,8 @@ def _refuse_other_words(option: str, found: str, known: Sequence[str]) -> None:
 
 def _in_groups(replicas: int, size: int) -> tuple[int, int]:
     """The number of groups of replicas, and their size; without a size, or with one group, replicas by themselves."""
+    if size and replicas == 1:
+        raise StepError("`shard` is the size of groups along `dp`: give both, as in `mesh dp=8 zero=3 shard=4`")
     if size < 0 or (size and replicas % size):
         message = f"`shard` expected the size of groups that {replicas} replicas divide into, found {size}"
         raise StepError(f"{message}; {divisors(replicas)} would do")
