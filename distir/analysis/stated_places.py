@@ -84,7 +84,7 @@ def complaint(type: Type, meshes: Meshes) -> Complaint | None:
         size = sizes[place.axis]
         if isinstance(place, OwnedAlong) and not 0 < place.number <= (size if isinstance(size, int) else place.number):
             return Complaint(
-                f"`{place}` is no device of the axis, which has {size}", f"devices of `{place.axis}` count from 1"
+                f"`{place}` is no device of the axis, which has {size}", f"devices along `{place.axis}` count from 1"
             )
     pending = {place.how for place in type.places if isinstance(place, PendingAlong)}
     if len(pending) > 1:

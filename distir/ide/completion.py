@@ -17,7 +17,7 @@ from distir.ide.operands import devices_used, values_of
 from distir.ide.templates import FUNCTIONS, KERNEL_SAYS, KEYWORDS, STATEMENTS, Template
 from distir.ir import DTYPES, OFFLOADED, UNKNOWN, Apply, Call, Function, Return, TensorType, types
 from distir.ir.facts import FACTS, PHASES
-from distir.ir.places import IN_ZIGZAG, MESH, NOUNS, PENDING, ZIGZAG
+from distir.ir.places import IN_ZIGZAG, MESH, NOUNS, OWNED, PENDING, ZIGZAG
 from distir.ir.roles import ROLES
 from distir.ops import FAMILIES, OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
@@ -215,6 +215,10 @@ def _zigzag(sign: str) -> Completion:
 def _pending(document: Document) -> list[Completion]:
     """What may follow the device of a tensor."""
     found = [Completion(OFFLOADED, CompletionKind.KEYWORD, OFFLOADED, "in the memory of the device's host")]
+    for axis, size in document.program.module.meshes.axes:
+        one = f"{OWNED} {axis} 1"
+        detail = f"on the first of {size} devices along the axis {axis} alone"
+        found.append(Completion(one, CompletionKind.KEYWORD, one, detail))
     for how in PENDING:
         for axis, size in document.program.module.meshes.axes:
             detail = f"a pending {NOUNS[how]} over the axis {axis}, {size} devices"

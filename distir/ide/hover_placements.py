@@ -12,7 +12,7 @@ from distir.ide.instances import View
 from distir.ide.lines import statement_in_words
 from distir.ide.markdown import block, code, paragraphs
 from distir.ide.placements import Found, changed_by, ended_by, pending_since, reshards
-from distir.ir import HOST, UNKNOWN, Function, Mesh, PendingAlong, SplitAlong, TensorType, dims, types
+from distir.ir import HOST, UNKNOWN, Function, Mesh, OwnedAlong, PendingAlong, SplitAlong, TensorType, Type, dims, types
 from distir.ir.places import NOUNS, Place, along, count, cuts_of
 from distir.ops import type_of
 
@@ -28,10 +28,19 @@ def about_placement(view: View, function: Function, name: str, made: int | None)
     part, mesh = held(found, meshes), meshes.of(types.device_of(found))
     size = types.nbytes(part)
     bytes_ = f", {show_bytes(size)}" if isinstance(size, int) else ""
-    holds = f"each of {dims.show(count(n for _, n in mesh))} devices holds {code(in_full(part))}{bytes_}"
+    holds = f"{_holders(found, mesh)} holds {code(in_full(part))}{bytes_}"
     grid = _grid(found, mesh) if isinstance(found, TensorType) else []
     shown = block("\n".join(grid), "text") if grid else ""
     return paragraphs([holds, shown, _changed(view, function, name, made), _pending(view, function, name, made)])
+
+
+def _holders(found: Type, mesh: Mesh) -> str:
+    """The devices that have a value, or parts of it."""
+    placed = found.places if isinstance(found, TensorType) else ()
+    owned = {place.axis: place.number for place in placed if isinstance(place, OwnedAlong)}
+    devices = count(size for axis, size in mesh if axis not in owned)
+    alone = "".join(f", number {number} along {code(axis)}," for axis, number in owned.items())
+    return f"one device{alone}" if owned and devices == 1 else f"each of {dims.show(devices)} devices{alone}"
 
 
 def _changed(view: View, function: Function, name: str, made: int | None) -> str:
@@ -107,6 +116,8 @@ def _cell(found: TensorType, sizes: dict[str, int | dims.SymbolicDim], at: dict[
     if min(at.values()) < 0:
         return "…"
     assert found.shape is not None
+    if any(isinstance(place, OwnedAlong) and place.number != at[place.axis] + 1 for place in found.places):
+        return "none"
     parts: list[str] = []
     for number, dim in enumerate(found.shape):
         assert isinstance(dim, int)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from distir.ide.instances import View
 from distir.ir import DTYPES, UNKNOWN, Function, PendingAlong, Statement, TensorType, Type, results, types
 from distir.ir.facts import FACTS, PHASES
-from distir.ir.places import MESH, PENDING, ZIGZAG
+from distir.ir.places import MESH, OWNED, PENDING, ZIGZAG
 from distir.ir.roles import ROLES
 from distir.ops import Value, type_of
 from distir.syntax import FunctionSyntax
@@ -363,7 +363,11 @@ def _kind(match: re.Match[str], text: str, is_head: bool) -> int | None:
         return _METHOD
     if word in _MARKS and (_BEHIND_HEAD if is_head else _IN_BRACES).search(text, 0, match.start()):
         return _KEYWORD if word in (KERNEL, MESH) else _PROPERTY
-    if word in PENDING and _OVER_AXES.match(text, match.end()) and _BEHIND_DEVICE.search(text, 0, match.start()):
+    if (
+        word in (OWNED, *PENDING)
+        and _OVER_AXES.match(text, match.end())
+        and _BEHIND_DEVICE.search(text, 0, match.start())
+    ):
         return _KEYWORD
     if not is_head and (aside := _STREAM.search(text, 0, match.start())):
         return _PROPERTY if aside[1] else _KEYWORD if word == STREAM_WORD else _DIM

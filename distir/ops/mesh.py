@@ -34,10 +34,11 @@ BEFORE_PLACEMENT = "it changes where a value is: differentiate the sequential pr
     linear="jointly",
     non_differentiable=BEFORE_PLACEMENT,
 )
-def AllReduce(x: Array, *, axis: str | tuple[str, ...], op: str = "sum") -> Array:
+def AllReduce(x: Array, *, axis: str | tuple[str, ...], op: str = "sum", wide: bool = False) -> Array:
     """A value that is a pending sum along an axis of the mesh, added up: the same on every device.
 
-    With `op = "max"` one that is a pending maximum; with `axis = ["dp", "cp"]` along both axes at once.
+    With `op = "max"` one that is a pending maximum; with `axis = ["dp", "cp"]` along both axes at once. With `wide`
+    terms of fewer bits are sent, and added up, in Float32; the sum has their type again.
 
     %y = AllReduce[axis = "tp"](%x: Tensor[Float32, (2, 3), 1, sum tp])
     """
@@ -230,7 +231,7 @@ def _(x: Operand, *, split: int, join: int, **_: object) -> None:
 
 
 @AllReduce.checks
-def _(x: Operand, *, axis: str | tuple[str, ...], op: str) -> None:
+def _(x: Operand, *, axis: str | tuple[str, ...], op: str, wide: bool) -> None:
     if op not in PENDING:
         from distir.diagnostics.codes import types as codes
 

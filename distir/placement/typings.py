@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from distir.ir import Attributes, TupleType, Type
+from distir.ir import Attributes, TensorType, TupleType, Type
 from distir.ops import Op, Value, bind, item_of, type_of
 from distir.ops.group import represented
 from distir.ops.infer import match_operands
@@ -55,7 +55,7 @@ def _typings(
     if is_refused(op, attrs, vs):
         return ()
     if any(isinstance(s, Owned) for s in states):
-        return by_owner(vs, states, ws)
+        return by_owner(vs, states, ws) or over_owners(op, vs, states, ws, size)
     return tuple(t for t in candidates(op, attrs, vs, states, ws, size) if fits(t, vs, states))
 
 
@@ -67,6 +67,19 @@ def by_owner(vs: Sequence[Value], states: tuple[State, ...], ws: Sequence[Type])
         return ()
     (owner,) = owners
     return (Typing(states, tuple(WHOLE if is_host(w) else owner for w in ws)),)
+
+
+def over_owners(
+    op: Op, vs: Sequence[Value], states: tuple[State, ...], ws: Sequence[Type], size: int
+) -> tuple[Typing, ...]:
+    """The typing of a sum of what several devices have: of its terms, where each has some."""
+    if op.name != "Sum" or not isinstance(ws[0], TensorType):
+        return ()
+    numbers = {s.number for s in states if isinstance(s, Owned)}
+    rest = [s for s in states if not isinstance(s, Owned)]
+    alike = all(isinstance(t := type_of(v), TensorType) and t.shape == ws[0].shape for v in vs)
+    has_each = bool(rest) or (size > 1 and len(numbers) == size)
+    return (Typing(states, (PARTIAL,)),) if alike and has_each and all(s is PARTIAL for s in rest) else ()
 
 
 def candidates(

@@ -7,7 +7,8 @@ Read in the order in which a program passes through them:
   before it, `float8`, `seeding`, `unfusing` and `batch_statistics` rewrite ops; after it, `checkpoint` recomputes
   activations.
 - Distribution. `pipeline` cuts a program into stages and microbatches; `sharding` partitions it over a mesh axis (steps
-  `dp`, `tp`, `cp`, `ep`); `dtp` combines both; `zero` partitions the state that replicas share.
+  `dp`, `tp`, `cp`, `ep`); `dtp` combines both; `zero` partitions the state that replicas share; with weights in parts
+  `quantise_at_use` makes their copies in 8 bits where these are gathered.
 - All of this as one value: `strategy` has the record of how a program is distributed and run, and applies it.
 - Schedule and kernels. `overlap` moves communication onto streams, `rescheduling` reorders statements, `fusion` forms
   kernels.

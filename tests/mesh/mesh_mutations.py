@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from distir.ir import Apply, Attributes, Call, Function, Literal, Module, Return, TensorType
-from distir.ir.places import PendingAlong, SplitAlong, places
+from distir.ir.places import OwnedAlong, PendingAlong, SplitAlong, places
 from distir.ir.rewrite import with_operands
 from distir.ops.mesh import COLLECTIVES
 
@@ -75,7 +75,7 @@ def collective_changed(function, draw, mesh):
         case 0:
             attrs["axis"] = _axis(draw, mesh)
         case 1:
-            for name in ("dim", "split", "join"):
+            for name in ("dim", "split", "join", "to"):
                 if name in attrs:
                     attrs[name] = draw.randrange(3)
         case _:
@@ -97,6 +97,8 @@ def _collective(result, arg, draw, mesh):
     op, attrs = draw.choice(sorted(COLLECTIVES)), {"axis": _axis(draw, mesh)}
     rule = COLLECTIVES[op]
     attrs |= {name: draw.randrange(3) for name in (rule.taken, rule.given) if name}
+    if op == "Reduce":
+        attrs["to"] = draw.randint(1, 2)
     if op == "AllReduce" and draw.random() < 0.3:
         attrs["op"] = "max"
     return Apply((result,), op, (arg,), Attributes(attrs))
@@ -180,7 +182,7 @@ def number_changed(function, draw, mesh):
 
 
 def parameter_moved(function, draw, mesh):
-    """A parameter is split otherwise, or no more."""
+    """A parameter is split otherwise, or no more, or another device has it."""
     numbers = [k for k, p in enumerate(function.params) if isinstance(p.type, TensorType) and p.type.shape]
     if not numbers:
         return None
@@ -188,7 +190,9 @@ def parameter_moved(function, draw, mesh):
     param = function.params[number]
     axis = _axis(draw, mesh)
     kept = [place for place in param.type.places if place.axis != axis and not isinstance(place, PendingAlong)]
-    if draw.random() < 0.7:
+    if draw.random() < 0.2:
+        kept.append(OwnedAlong(axis, draw.randint(1, 2)))
+    elif draw.random() < 0.7:
         zigzag = draw.random() < 0.3
         cut = SplitAlong(draw.randrange(len(param.type.shape)), axis, zigzag=zigzag)
         kept.insert(draw.randrange(len(kept) + 1), cut)

@@ -208,6 +208,58 @@ func @main(
 }
 """
 
+OWNERS = """\
+func @update(%w, %g, %m) {
+  %w_new, %m_new = Momentum(%w, %g, %m)
+  return %w_new, %m_new
+}
+
+func @layers(%weights, %x) {
+  %a, %b, _, %c = UnpackTuple(%weights)
+  %a_all = Broadcast[axis = "dp"](%a)
+  %h = MatMul(%x, %a_all)
+  %b_all = Broadcast[axis = "dp"](%b)
+  %p = MatMul(%h, %b_all)
+  %s = AllReduce[axis = "tp"](%p)
+  %y = Add(%s, %c)
+  return %h, %y
+}
+
+func @main(
+  %x: Tensor[Float32, (8@dp, 4), 1] {batch = 0},
+  %a: Tensor[Float32, (4, 6@tp), 1, on dp 2] {param},
+  %b: Tensor[Float32, (6@tp, 4), 1, on dp 1] {param},
+  %c: Tensor[Float32, (4,), 1] {param},
+  %d: Tensor[Float32, (3, 4), 1, on dp 2, on tp 1] {param},
+  %a.m: Tensor[Float32, (4, 6@tp), 1, on dp 2] {state},
+  %c.m: Tensor[Float32, (4,), 1, on dp 1] {state}
+) mesh (dp = 2, tp = 2) {
+  %weights = MakeTuple(%a, %b, %d, %c)
+  %h, %y = @layers(%weights, %x)
+  %da_own = Gemm[transA = true](%x, %h)
+  %da = Reduce[axis = "dp", to = 2](%da_own)
+  %db_own = Gemm[transA = true](%h, %y)
+  %db = Reduce[axis = "dp", to = 1](%db_own)
+  %dc_own = ReduceSum[keepdims = 0](%y, [0])
+  %dc = Reduce[axis = "dp", to = 1](%dc_own)
+  %sa_own = SquaredNorm(%da)
+  %sb_own = SquaredNorm(%db)
+  %own = Sum(%sa_own, %sb_own)
+  %squares = AllReduce[axis = "dp"](%own)
+  %norm = AllReduce[axis = "tp"](%squares)
+  %db_small = Div(%db, %norm)
+  %a_new, %a.m_new = @update(%a, %da, %a.m)
+  %b_new = SGD(%b, %db_small)
+  %c_new_own, %c.m_new = @update(%c, %dc, %c.m)
+  %c_new = Broadcast[axis = "dp"](%c_new_own)
+  %turned = Transpose[perm = [1, 0]](%d)
+  %rows = Shape(%turned)
+  %share = Share[axis = ["dp", "tp"]](%c)
+  %of_one = Reduce[axis = ["dp", "tp"], to = [1, 2]](%share)
+  return %a_new, %b_new, %c_new, %a.m_new, %c.m_new, %turned, %rows, %norm, %of_one
+}
+"""
+
 PROGRAMS = {
     "mlp": MLP,
     "attention": ATTENTION,
@@ -217,4 +269,5 @@ PROGRAMS = {
     "several axes": OVER_AXES,
     "vocabulary": VOCABULARY,
     "zigzag": ZIGZAG,
+    "owners": OWNERS,
 }

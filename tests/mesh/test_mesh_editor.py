@@ -59,7 +59,10 @@ def test_hover_on_the_name_of_a_size_says_what_it_is():
         ("%y = AllGather[axis = |](%x)", ['"dp"', '"tp"']),
         ("%y: Tensor[Float32, (8@|, 4), 1] = Relu(%x)", ["@dp", "@tp", "@zigzag"]),
         ("%y: Tensor[Float32, (8@(|, 4), 1] = Relu(%x)", ["dp", "tp", "zigzag"]),
-        ("%y: Tensor[Float32, (8, 4), 1, |] = Relu(%x)", ["offloaded", "sum dp", "sum tp", "max dp", "max tp"]),
+        (
+            "%y: Tensor[Float32, (8, 4), 1, |] = Relu(%x)",
+            ["offloaded", "on dp 1", "on tp 1", "sum dp", "sum tp", "max dp", "max tp"],
+        ),
     ],
 )
 def test_axes_and_what_may_be_pending_are_completed(line, labels):

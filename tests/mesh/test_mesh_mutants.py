@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from mesh_mutations import mutants
-from mesh_programs import ATTENTION, MLP, STAGES, STATE_IN_PARTS, TRAINING, ZIGZAG
+from mesh_programs import ATTENTION, MLP, OWNERS, STAGES, STATE_IN_PARTS, TRAINING, ZIGZAG
 from random_mesh_programs import random_program
 from test_mesh_step import meant, placed
 from test_reported_bugs import CLIPPED, EXPERTS, SEQUENCE, VOCABULARY
@@ -34,6 +34,7 @@ BASES = {
     "vocabulary": VOCABULARY,
     "experts": EXPERTS,
     "clipped": CLIPPED,
+    "owners": OWNERS,
 }
 
 WRITTEN = [

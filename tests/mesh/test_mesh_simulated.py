@@ -19,8 +19,8 @@ from distir.simulate.simulation import simulate
 from distir.transform.mesh import expand
 from distir.transform.mesh.on_machine import on_machine
 
-APART = {"several axes", "vocabulary"}
-"""Programs with collectives over axes whose devices, in their order, are not equally far apart."""
+APART = {"several axes", "vocabulary", "owners"}
+"""Programs with collectives over axes whose devices, in their order, are not equally far apart, or hold others."""
 
 MACHINES = ("dgx-a100x4", "dgx-h100x4")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from distir.analysis.placement_states import place_of, state, tensors
-from distir.ir import Apply, Arg, Literal, Places, SplitAlong, TensorType, types
+from distir.ir import Apply, Arg, Attributes, Literal, Places, SplitAlong, TensorType, types
 from distir.ir import Mesh as Axes
 from distir.ir.places import Repeated, cuts_of, places
 from distir.ops import Value, type_of
@@ -30,6 +30,8 @@ class Collectives:
         apply: Callable[[Apply], None],
     ) -> None:
         self.values, self.spread, self.together, self._apply = values, spread, together, apply
+        self.wide: set[str] = set()
+        """Gradients that are summed in Float32."""
         self.sums = 0
         """The number of pending sums that were ended."""
         self.spread_sums = 0
@@ -67,7 +69,9 @@ class Collectives:
                 self._moved[key] = self._in_blocks_of_parts(arg, move.cut)
                 return self._moved[key]
             made = self._moved[key] = name or self.values.names.fresh(f"{arg}_{move.ending}")
-            self.values.written.append(Apply((made,), move.op, (arg,), move.attrs, facts=self.values.around))
+            is_wide = arg in self.wide and move.op == "AllReduce"
+            attrs = Attributes({**move.attrs, "wide": True}) if is_wide else move.attrs
+            self.values.written.append(Apply((made,), move.op, (arg,), attrs, facts=self.values.around))
             before = type_of(self.values.value(arg))
             assert isinstance(before, TensorType)
             loose = self.values.loose(arg) - of

@@ -20,10 +20,12 @@ from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import placements as codes
 from distir.ir import (
     DISCARD,
+    DTYPES,
     HOST,
     UNKNOWN,
     Apply,
     Arg,
+    Attributes,
     Call,
     Constant,
     Function,
@@ -71,6 +73,7 @@ from distir.transform.fusion import with_kernels
 from distir.transform.mesh.lines import in_lines
 from distir.transform.mesh.sizes import axes_of_device, refuse_names, sized
 from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
+from distir.transform.mesh.values import narrow_type
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decide import made_in_parts
 from distir.transform.sharding.decided import typed_where_cut
@@ -486,7 +489,10 @@ class _Body(ShardedBody):
         states = map(_of_items, (self.state(arg), given))
         now, then = (_of_parts(s, along[0]) if isinstance(s, Nested) else s for s in states)
         with self.along(*along, order=Order(is_zigzag(now) or is_zigzag(then))):
-            self._brought(arg, name, w, now, then, {n: v for n, v in statement.attrs.items() if n in ROUTED})
+            if statement.attrs.get("wide") and isinstance(w, TensorType) and narrow_type(w) is not None:
+                self._summed_wide(arg, name, w)
+            else:
+                self._brought(arg, name, w, now, then, {n: v for n, v in statement.attrs.items() if n in ROUTED})
         for number, item in enumerate(self.items[first:], first):
             self.items[number] = with_facts(item, statement.facts)
             if isinstance(item, Collective):
@@ -494,6 +500,16 @@ class _Body(ShardedBody):
             if isinstance(item, LocalSlice):
                 self.items[number] = replace(self.items[number], view=statement.op == VIEWS["Shard"])
         self.define(name, w, given)
+
+    def _summed_wide(self, arg: str, name: str, w: TensorType) -> None:
+        """Append a sum in Float32 of values of fewer bits, between casts."""
+        assert w.dtype is not None
+        wide, state = replace(w, dtype=DTYPES["Float32"]), self.state(arg)
+        cast, total = (self.fresh(f"{own}_wide") for own in (arg, name))
+        self.items.append(Each(Apply((cast,), "Cast", (arg,), Attributes({"to": DTYPES["Float32"]}))))
+        self.define(cast, wide, state)
+        self._brought(cast, total, wide, Unsplit.PARTIAL, Unsplit.WHOLE, {})
+        self.items.append(Each(Apply((name,), "Cast", (total,), Attributes({"to": w.dtype}))))
 
     def _brought(self, arg: str, name: str, w: Value, now: State, then: State, routed: Mapping[str, Constant]) -> None:
         """Append what brings a value from one placement along an axis into another, under a name.

@@ -105,13 +105,15 @@ def _split(now: Places, wanted: Places) -> AxisMove | None:
 def _reduced(now: Places, wanted: Places) -> AxisMove | None:
     """What is pending, whole; or a whole value in equal shares of a sum."""
     for place in now:
+        then = along(wanted, place.axis)
+        if place == PendingAlong(place.axis) and isinstance(then, OwnedAlong):
+            attrs = Attributes({"axis": place.axis, "to": then.number})
+            return AxisMove("Reduce", attrs, "sum", places((*without(now, place.axis), then)))
+    for place in now:
         if isinstance(place, PendingAlong) and place not in wanted:
             how = {} if place.how == "sum" else {"op": place.how}
             ending = "sum" if place.how == "sum" else "greatest"
             then = along(wanted, place.axis)
-            if isinstance(then, OwnedAlong):
-                attrs = Attributes({"axis": place.axis, "to": then.number})
-                return AxisMove("Reduce", attrs, "sum", places((*without(now, place.axis), then)))
             if place.how == "sum" and isinstance(then, SplitAlong) and not then.blocks and _obstructed(now, wanted):
                 continue  # scattered, once what splits the dimension is gathered
             return AxisMove("AllReduce", Attributes({"axis": place.axis, **how}), ending, without(now, place.axis))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from distir.ir import Apply, Function, types
+from distir.ir import HOST, Apply, Function, types
 from distir.placement.along import Owned, State
 from distir.transform.mesh.wanted import is_update
 
@@ -44,7 +44,7 @@ def owners(entry: Function, sources: Sequence[str], over: Sequence[Mapping[str, 
 
 def _weights(entry: Function) -> dict[str, str]:
     """By parameter that an update takes: the first parameter that this replaces, a weight or what it is kept in."""
-    given = {p.name for p in entry.params}
+    given = {p.name for p in entry.params if types.device_of(p.type) != HOST}
     found: dict[str, str] = {}
     made: dict[str, str] = {}
     for statement in entry.body:

@@ -86,6 +86,8 @@ class MeshPartition:
     shards: tuple[str, ...] = ()
     """Those along which they have parts of the same weights: one may be over several of these, too."""
     spread: SequenceSpread | None = None
+    wide: bool = False
+    """Whether gradients of fewer bits are summed in Float32."""
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
@@ -190,7 +192,7 @@ class _Body:
         self.values = PlacedValues(function, self.instance, self.axes, program.made, phase)
         self.spread = SpreadSums(self.values, self.domain, program.spread)
         self.collectives = Collectives(self.values, self.spread, (program.replicas, program.shards), self._apply)
-        self.sums = PendingSums(self.collectives, self.gradients, self._apply)
+        self.sums = PendingSums(self.collectives, self.gradients, self._apply, program.wide)
         self.needs_sizes = False
         for param, value, own in zip(function.params, args, loose, strict=True):
             self.values.define(param.name, value, own)

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
 from distir.analysis.placement_states import place_of
-from distir.ir import Apply, Function, Module, Param, TensorType, TupleType, Type, ops_in
+from distir.ir import HOST, Apply, Function, Module, Param, TensorType, TupleType, Type, ops_in
 from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
 from distir.transform.mesh.owners import PARTITIONS, owners
@@ -126,8 +126,11 @@ def _all_stored(
     if zero:
         _store_as_updated(analysis, entry, placed, stored, sizes)
     for number, param in enumerate(entry.params if zero else ()):
-        is_left = not stored[number] and isinstance(param.type, TensorType) and len(param.type.shape or ()) > 1
-        if _is_partitioned(param, zero) and (partition == "owner" or is_left):
+        shape = param.type.shape if isinstance(param.type, TensorType) and param.type.device != HOST else None
+        is_owned = _is_partitioned(param, zero) and not stored[number] and len(shape or ()) > 1
+        if partition == "owner" and shape is not None:
+            is_owned = _is_partitioned(param, zero) or "state" in param.roles
+        if is_owned:
             stored[number] = owned[number]
     return stored
 

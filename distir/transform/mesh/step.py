@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import ProgramError
+from distir.diagnostics.spelling import nearest
 from distir.ir import Apply, Attributes, Function, Module, Places, Statement, TensorType, ops_in
 from distir.ir.collection import paused_collection
 from distir.ir.dataflow import maker
@@ -37,6 +38,9 @@ from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
 
+SUMS = ("parts", "float32")
+"""How gradients are summed that `zero` partitions: to parts, or whole in Float32."""
+
 NEEDED = {
     "zero": "`zero` partitions over replicas: give `dp`, as in `mesh dp=4 zero=3`",
     "sequence": "`sequence` spreads sums over shards: give `tp`, as in `mesh tp=2 sequence`",
@@ -54,7 +58,13 @@ NEEDED = {
     after=("cse", "pp", "accumulate"),
     before=(SHARDED, STATE_ON_HOSTS, IN_KERNELS),
     makes=(*SHARDS, ON_MESH),
-    choices={"zero": STAGES, "partition": PARTITIONS, "cp_kind": CONTEXTS, "dispatcher": DISPATCHERS},
+    choices={
+        "zero": STAGES,
+        "partition": PARTITIONS,
+        "sums": SUMS,
+        "cp_kind": CONTEXTS,
+        "dispatcher": DISPATCHERS,
+    },
 )
 def mesh(
     module: Module,
@@ -66,6 +76,7 @@ def mesh(
     zero: int = 0,
     partition: str = PARTITIONS[0],
     shard: int = 0,
+    sums: str = SUMS[0],
     sequence: bool = False,
     cp_kind: str = CONTEXTS[0],
     zigzag: bool | None = None,
@@ -111,6 +122,9 @@ def mesh(
     parts: gradients are reduced to it, it updates the weight alone, and the others are sent it. By default so are
     matrices alone of which no dimension divides; vectors that do not divide are on every device.
 
+    `sums`: with `parts` each replica gets the sums of gradients that it needs. With `float32` those of fewer bits are
+    summed in Float32, by an all-reduce, and each replica takes its part: four times as much is communicated of 16 bits.
+
     With `shard=N` it partitions within groups of N neighbours along `dp`, and each group holds all: hybrid sharding
     (HSDP). The mesh then has two axes, `dp` over the groups and `shard` within each. Gradients are scattered within the
     groups first, and their parts are summed over the groups.
@@ -133,6 +147,10 @@ def mesh(
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
     if shard and not zero:
         raise StepError("`shard` is the size of groups in which `zero` partitions: give it, as in `zero=3 shard=4`")
+    _refuse_other_words("partition", partition, PARTITIONS)
+    _refuse_other_words("sums", sums, SUMS)
+    if sums == "float32" and zero != 1:
+        raise StepError("`sums=float32` goes with `zero=1`")
     if partition != PARTITIONS[0] and not zero:
         raise StepError("`partition` is how `zero` partitions: give it, as in `zero=1 partition=owner`")
     for option, given, axes in (
@@ -172,7 +190,7 @@ def mesh(
         wanted = gradients(entry, analysis, updated, per_microbatch=zero > 1 and not is_staged)
         shards = tuple(axis for axis in (TENSOR, INSIDE) if axis in sizes)
         spread = SequenceSpread(shards, tokens(analysis, entry)) if sequence else None
-        writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, spread)
+        writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, spread, sums == "float32")
         made = writer.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         made = _with_router(made, router) if router else made
         if sequence and not writer.spread_sums:
@@ -180,8 +198,18 @@ def mesh(
         return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, writer.returned)
 
 
+def _refuse_other_words(option: str, found: str, known: Sequence[str]) -> None:
+    """Raises StepError for a word that an option does not take."""
+    if found not in known:
+        near = nearest(found, known)
+        hint = f"did you mean `{near}`?" if near else f"it is one of {', '.join(known)}"
+        raise StepError(f"there is no `{option}` `{found}`; {hint}")
+
+
 def _in_groups(replicas: int, size: int) -> tuple[int, int]:
     """The number of groups of replicas, and their size; without a size, or with one group, replicas by themselves."""
+    if size and replicas == 1:
+        raise StepError("`shard` is the size of groups along `dp`: give both, as in `mesh dp=8 zero=3 shard=4`")
     if size < 0 or (size and replicas % size):
         message = f"`shard` expected the size of groups that {replicas} replicas divide into, found {size}"
         raise StepError(f"{message}; {divisors(replicas)} would do")

@@ -27,17 +27,22 @@ from distir.placement.along import PARTIAL
 from distir.placement.rule import Typing
 from distir.transform.mesh.collectives import Collectives
 from distir.transform.mesh.moves import NoWay
+from distir.transform.mesh.values import narrow_type
 from distir.transform.mesh.wanted import Gradient
 
 
 class PendingSums:
-    """The pending sums of one function. `gradients`: those that updates take, by name; `apply` writes an op."""
+    """The pending sums of one function.
+
+    `gradients`: those that updates take, by name; `apply` writes an op. `wide`: gradients of fewer bits than Float32
+    are summed whole in it.
+    """
 
     def __init__(
-        self, collectives: Collectives, gradients: Mapping[str, Gradient], apply: Callable[[Apply], None]
+        self, collectives: Collectives, gradients: Mapping[str, Gradient], apply: Callable[[Apply], None], wide: bool
     ) -> None:
         self.values, self.spread, self.collectives = collectives.values, collectives.spread, collectives
-        self.gradients, self._apply = gradients, apply
+        self.gradients, self._apply, self.wide = gradients, apply, wide
 
     def left(self, arg: Arg, kept: Sequence[str] = ()) -> Places:
         """The placement of a value without pending sums but along axes that are `kept`: whole, or spread."""
@@ -64,6 +69,11 @@ class PendingSums:
         if left == now or gradient is None:
             return self.collectives.brought(arg, left)
         around, self.values.around = self.values.around, replace(self.values.around, of=gradient.of)
+        if self.wide and isinstance(arg, str) and narrow_type(self.values.value(arg)) is not None:
+            self.collectives.wide.add(arg)
+            self.collectives.brought(arg, left)
+            arg = self.values.settled(arg)
+            now = self.values.places(arg)
         split = places((*left, *(p for p in gradient.wanted if along(left, p.axis) is None and _is_had(p, now))))
         try:
             made = self.collectives.brought(arg, split if self._divides(arg, split) else left)

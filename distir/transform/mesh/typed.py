@@ -16,6 +16,7 @@ from distir.ir.places import cuts_of
 from distir.ops import OPS, Value, item_of, type_of
 from distir.placement.along import PARTIAL, WHOLE, Owned, Split, State, any_split, is_host, of_item
 from distir.placement.rule import Typing
+from distir.placement.typings import over_owners
 from distir.transform.mesh.collectives import is_as_needed, order_of_cuts
 from distir.transform.mesh.spread import SpreadSums
 from distir.transform.mesh.values import FIXED, Loose, PlacedValues
@@ -112,8 +113,9 @@ def typing_along(
         size = dividing(vs, axis, dict(values.axes)) or 1  # sizes are numbers
         return _of_items(op.name, statement, whole, states, ws, size)
     if any(isinstance(s, Owned) for s in states):
-        if (by_owner := _by_owner(whole, states, ws)) is not None:
-            return by_owner
+        found = _by_owner(whole, states, ws) or next(iter(over_owners(op, whole, tuple(states), made, size)), None)
+        if found is not None:
+            return found
         states = [WHOLE if isinstance(s, Owned) else s for s in states]
     if axis in whole_along:
         states = [WHOLE if isinstance(s, Split) else s for s in states]

@@ -13,10 +13,12 @@ from distir.analysis.placing import placed
 from distir.analysis.stated_places import parts_along
 from distir.ir import (
     DISCARD,
+    DTYPES,
     NO_FACTS,
     Apply,
     Arg,
     Call,
+    DType,
     Function,
     Literal,
     Meshes,
@@ -146,6 +148,12 @@ class PlacedValues:
         made = self.names.fresh(f"{arg}_placed")
         self.write(Apply((made,), "MakeTuple", args, facts=self.around), (erased(found),), [FIXED])
         return made
+
+
+def narrow_type(v: Value) -> DType | None:
+    """The element type of a tensor, if it has fewer bits than Float32."""
+    found = v.dtype if isinstance(v, TensorType) else None
+    return found if found is not None and found.kind == "float" and found.bytes < DTYPES["Float32"].bytes else None
 
 
 def claims_of(statement: Apply | Call, ws: Sequence[Value]) -> tuple[Type | None, ...]:

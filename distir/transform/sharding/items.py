@@ -382,15 +382,16 @@ class Expansion:
                 self.body.append(Apply(results, statement.op, args, own, claims, statement.stream, facts))
 
     def _each_that_has(self, statement: Apply | Call, single: bool) -> None:
-        """Append a statement for each device that has its operands and results; of tuples, what it has of the items."""
-        packs = isinstance(statement, Apply) and statement.op in TUPLING
-        leaves = [*_flat(statement.results), *_flat(statement.args)]
-        having = [{*self.ranks(name)} for name in leaves if name not in self.single and name != DISCARD]
-        ranks = range(self.mesh.ranks)
-        if packs:
-            (whole,) = statement.results if statement.op == "MakeTuple" else statement.args
-            having = [{*self.ranks(str(whole))}]
-        for rank in [rank for rank in ranks if all(rank in own for own in having)][: 1 if single else None]:
+        """Append a statement for each device that has its operands and results.
+
+        Of tuples, and of the terms of a sum, a device takes those that it has.
+        """
+        op = statement.op if isinstance(statement, Apply) else ""
+        packs = op in (*TUPLING, "Sum")
+        of = statement.args if op == "UnpackTuple" else statement.results if packs else _all_of(statement)
+        having = [{*self.ranks(name)} for name in _flat(of) if name not in self.single]
+        ranks = [rank for rank in range(self.mesh.ranks) if all(rank in own for own in having)]
+        for rank in ranks[: 1 if single else None]:
             results, args = ([self.on(arg, rank) for arg in row] for row in (statement.results, statement.args))
             if packs:
                 results = [r for name, r in zip(statement.results, results, strict=True) if rank in self.ranks(name)]
@@ -487,6 +488,11 @@ def _on(mesh: Mesh, value: Constant, rank: int) -> Constant:
     if isinstance(value, tuple):
         return tuple([_on(mesh, v, rank) for v in value])
     return mesh.device(value, rank) if isinstance(value, int) else value
+
+
+def _all_of(statement: Apply | Call) -> tuple[Arg, ...]:
+    """The results and operands of a statement."""
+    return *(name for name in statement.results if name != DISCARD), *statement.args
 
 
 def _flat(args: Sequence[Arg]) -> Iterable[str]:
