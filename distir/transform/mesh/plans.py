@@ -57,8 +57,13 @@ class ParameterPlan:
     loose: tuple[frozenset[str], ...]
 
 
-def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int) -> ParameterPlan:
-    """The placement of the entry function's parameters. Raises ProgramError where a size does not divide."""
+def plan(
+    analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: int, by_hand: Sequence[str] = ()
+) -> ParameterPlan:
+    """The placement of the entry function's parameters. Raises ProgramError where a size does not divide.
+
+    `by_hand`: which are split along which dimensions over shards, as in `w1:1`, if that is stated.
+    """
     settled = Flow(analysis.domain).entry(entry) if {EXPERTS, TENSOR} & {*sizes} else None
     every: dict[str, list[State]] = {axis: [WHOLE for _ in entry.params] for axis in sizes}
     _split_batch(every, analysis, entry, sizes)
@@ -68,7 +73,7 @@ def plan(analysis: Analysis, entry: Function, sizes: Mapping[str, int], zero: in
         owned = owned_weights(entry, settled)
         every[EXPERTS] = by_owner(entry, every[EXPERTS], owned, Holders(owners=sizes[EXPERTS]))
     if TENSOR in sizes and settled is not None:
-        every[TENSOR] = parameter_states(entry, sizes[TENSOR], (), settled)
+        every[TENSOR] = parameter_states(entry, sizes[TENSOR], by_hand, settled)
     copies = sources(analysis.module, entry)
     every = {axis: _alike(copies, states) for axis, states in every.items()}
     placed = [{axis: states[k] for axis, states in every.items()} for k in range(len(entry.params))]

@@ -24,6 +24,7 @@ from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.context import CONTEXTS, marked_for_context, tell_of_experts
 from distir.transform.sharding.ownership import with_owners
 from distir.transform.sharding.spread import no_sequence
+from distir.transform.sharding.steps import LOSS_OPS, known_ops
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
@@ -31,6 +32,8 @@ STAGES = ("0", "1", "2", "3")
 NEEDED = {
     "zero": "`zero` partitions over replicas: give `dp`, as in `mesh dp=4 zero=3`",
     "sequence": "`sequence` spreads sums over shards: give `tp`, as in `mesh tp=2 sequence`",
+    "shard": "`shard` states what shards split: give `tp`, as in `mesh tp=2 shard=w1:1,w2:0`",
+    "whole": "`whole` names ops that each shard computes by itself: give `tp`, as in `mesh tp=2 whole=Softmax`",
     "skew": "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`",
     "cp_kind": "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`",
 }
@@ -42,6 +45,7 @@ NEEDED = {
     before=(SHARDED, STATE_ON_HOSTS, IN_KERNELS),
     makes=(*SHARDS, ON_MESH),
     choices={"zero": STAGES, "cp_kind": CONTEXTS},
+    examples={"whole": LOSS_OPS},
 )
 def mesh(
     module: Module,
@@ -54,6 +58,8 @@ def mesh(
     sequence: bool = False,
     cp_kind: str = CONTEXTS[0],
     skew: float = 0.0,
+    shard: tuple[str, ...] = (),
+    whole: tuple[str, ...] = (),
 ) -> Module:
     """Data, tensor, sequence, expert and context parallelism and ZeRO at once: `mesh dp=4 tp=2 sequence zero=3`.
 
@@ -65,6 +71,9 @@ def mesh(
     replicas where their update needs the sum. `tp`: the heads of attention, the inner widths of layers and the
     vocabulary are split; sums over the shards end where a value is needed whole. With `sequence` such a sum is
     scattered along the sequence, and gathered where a block begins: norms and residual sums in between are on parts.
+    `shard=w1:1,w2:0` states instead which parameters are split along which dimensions. `whole=OP,…` names ops that
+    every shard computes by itself of whole operands, which are gathered before, as logits are where a framework has no
+    loss of parts of the vocabulary.
 
     `ep`: the batch is split over these devices, too, and the experts in equal parts, whose gradients are not summed
     over them. Tokens go to the devices of their experts by an all-to-all, and their results come back. `skew` is the
@@ -94,11 +103,14 @@ def mesh(
     for option, given, axes in (
         ("zero", zero, replicas),
         ("sequence", sequence, [TENSOR]),
+        ("shard", shard, [TENSOR]),
+        ("whole", whole, [TENSOR]),
         ("skew", skew, [EXPERTS]),
         ("cp_kind", cp_kind != CONTEXTS[0], [CONTEXT]),
     ):
         if given and sizes.keys().isdisjoint(axes):
             raise StepError(NEEDED[option])
+    taken_whole = known_ops("whole", whole)
     with paused_collection():
         module = without_idle_ends(module)
         module = with_counted_losses(module) if replicas else module
@@ -107,7 +119,7 @@ def mesh(
             module = marked_for_context(module, cp_kind)
         module = with_owners(module, ep, skew) if ep > 1 else module
         analysis, entry = checked(module), entry_of(module)
-        placed = plan(analysis, entry, sizes, zero)
+        placed = plan(analysis, entry, sizes, zero, shard)
         params = {p.name: t for p, t in zip(entry.params, placed.types, strict=True)}
         results: dict[str, Places] = {}
         replaced = ParameterUpdates(module).replaced(entry)
@@ -118,7 +130,7 @@ def mesh(
         is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
         wanted = gradients(entry, analysis, params, per_microbatch=zero > 1 and not is_staged)
         spread = SequenceSpread(TENSOR, tokens(analysis, entry)) if sequence else None
-        partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread)
+        partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread, {TENSOR: taken_whole})
         made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         if sequence and not partition.spread_sums:
             raise ProgramError([no_sequence(entry, tp)])
