@@ -515,3 +515,33 @@ def test_the_command_verifies_and_proves_what_it_writes(distir, tmp_path):
         assert ended.code == 0, ended.err
         assert said in ended.err
     assert distir("check", tmp_path / "mesh.dir").code == 0
+
+
+LOSSES = "SoftmaxCrossEntropyLoss,SoftmaxCrossEntropyLossGrad"
+
+
+@pytest.mark.parametrize(
+    ("model", "option"),
+    [("llama", f"whole={LOSSES}"), ("mlp", "split=w1:1,b1:0,w2:0"), ("mlp", "split=w2:1,b2:0")],
+)
+def test_what_is_split_or_whole_may_be_stated_as_for_tp(model, option):
+    kind = "step" if model == "llama" else "forward"
+    before = distir.transform(program(model, kind), "tp=2", option.replace("split=", "shard="))
+    found = placed(model, kind, f"tp=2 {option}")
+    assert time_of(expand(found)) == time_of(before)
+    assert without_calls(erase(found)) == without_calls(program(model, kind))
+    assert verify(program(model, kind), found).equal
+    assert print_module(found) != print_module(placed(model, kind, "tp=2"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("dp=2 split=w1:1", "`split` states what shards split: give `tp`"),
+        ("dp=2 whole=Softmax", "`whole` names ops that each shard computes by itself: give `tp`"),
+        ("tp=2 whole=Softmix", "`whole` expected names of ops, found `Softmix`; did you mean `Softmax`"),
+    ],
+)
+def test_options_of_shards_need_them(words, said):
+    with pytest.raises(StepError, match=said):
+        distir.transform(program("mlp", "forward"), "mesh", *words.split())

@@ -17,6 +17,7 @@ from distir.analysis.placing import is_written_out
 from distir.ir import DISCARD, Apply, Call, Dim, Function, Statement, TensorType, names, operands, results, types
 from distir.ir.dataflow import definitions, uses
 from distir.ops import type_of
+from distir.ops.mesh import COLLECTIVES
 from distir.ops.purpose import is_gradient
 from distir.transform.fusion.accumulation import TOTALS, accumulation_of, makes_a_weight_gradient
 from distir.transform.fusion.parts import KernelPart, part_of
@@ -98,11 +99,13 @@ class Grouping:
         for index, statement in enumerate(self.body if self.domain.meshes and self.around is None else ()):
             if index in self.owner or not isinstance(statement, Apply) or len(self._devices(statement)) != 1:
                 continue
-            vs, ws = self.state(statement.args), self.state(statement.results)
-            # a stream is that of what they communicate
-            if not statement.stream and is_written_out(self.domain.meshes, statement, vs, ws):
+            if not statement.stream and self._is_written_out(statement):  # a stream is that of what they communicate
                 (device,) = self._devices(statement)
                 self.owner[index] = KernelGroup([index], index, device, statement.stream, None, None, closed=True)
+
+    def _is_written_out(self, statement: Apply) -> bool:
+        vs, ws = self.state(statement.args), self.state(statement.results)
+        return is_written_out(self.domain.meshes, statement, vs, ws)
 
     def _next_to(self, ops: frozenset[str]) -> frozenset[int]:
         """The statements of these ops, and casts before or after them, through views."""
@@ -173,6 +176,8 @@ class Grouping:
         found = placed_part(statement, self.domain, self.state)
         if found is None or not isinstance(statement, Apply) or (found[0].kind == "product" and not self.epilogues):
             return None
+        if statement.stream and self.domain.meshes and (statement.op in COLLECTIVES or self._is_written_out(statement)):
+            return None  # on devices this is no kernel, and only the call of one has a stream
         if found[0].kind == "rows" and is_gradient(statement):
             self.late.update(statement.results[1:])
         return found

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from distir.analysis import Analysis
-from distir.analysis.placement_states import erased, tensors
+from distir.analysis.placement_states import erased, state, tensors
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
 from distir.ir import (
@@ -42,21 +42,22 @@ from distir.ir import Mesh as Axes
 from distir.ir.builder import namer
 from distir.ir.dataflow import maker, uses
 from distir.ir.deep import Deep, finish
-from distir.ir.places import Place, Repeated
+from distir.ir.places import Place, Repeated, places
 from distir.ir.rewrite import facts_of, mapped, with_names
 from distir.ops import Reject, Value, type_of
 from distir.ops.tuples import TUPLING
-from distir.placement.along import State, any_split, is_host
+from distir.placement.along import State, any_split, holds_partial, is_host
 from distir.transform.mesh.collectives import Collectives
 from distir.transform.mesh.in_parts import needed_in_parts
 from distir.transform.mesh.moves import NoWay
 from distir.transform.mesh.spread import SequenceSpread, SpreadSums
 from distir.transform.mesh.sums import PendingSums
 from distir.transform.mesh.typed import Execution, Executions
-from distir.transform.mesh.values import FIXED, Loose, PlacedValues, claims_of, placed_as
+from distir.transform.mesh.values import Loose, PlacedValues, claims_of, placed_as
 from distir.transform.mesh.wanted import Gradient, Wanted, gradients_returned, wanted_of_call
 from distir.transform.orphans import without_orphans
 from distir.transform.sharding.decide import Exchanged, NoRule, NotExchanged
+from distir.transform.sharding.needed_whole import NeededWhole
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,8 @@ class MeshPartition:
     spread: SequenceSpread | None = None
     wide: bool = False
     """Whether gradients of fewer bits are summed in Float32."""
+    whole: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """By axis: the ops that every device along it computes by itself, of whole operands."""
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
@@ -130,7 +133,7 @@ class MeshPartition:
 
         `wanted`: how results that are gradients are wanted, which are reduced where they are computed, if any is.
         """
-        name, of_tokens = call.function, set() if self.spread is None else {*self.spread.axes}
+        name, of_tokens = call.function, FIXED if self.spread is None else frozenset(self.spread.axes)
         phase = call.facts.phase if any(own - of_tokens for own in loose) else ""
         key = (name, args, loose, wanted, phase)
         known = self._done.get(key)
@@ -193,6 +196,7 @@ class _Body:
         self.spread = SpreadSums(self.values, self.domain, program.spread)
         self.collectives = Collectives(self.values, self.spread, (program.replicas, program.shards), self._apply)
         self.sums = PendingSums(self.collectives, self.gradients, self._apply, program.wide)
+        self.whole = {axis: NeededWhole(ops, self._users) for axis, ops in program.whole.items()}
         self.needs_sizes = False
         for param, value, own in zip(function.params, args, loose, strict=True):
             self.values.define(param.name, value, own)
@@ -234,6 +238,9 @@ class _Body:
         pairs = zip(statement.claims, values, strict=False)
         return replace(statement, claims=tuple(None if c is None else placed_as(c, v, True) for c, v in pairs))
 
+    def _users(self, name: str) -> list[Statement]:
+        return [self.function.body[i] for i in uses(self.function).get(name, ())]
+
     def kept(self, arg: Arg) -> Arg:
         """An argument as a function returns it: split as its first user needed it, as will a backward pass."""
         arg = self.values.settled(arg)
@@ -262,7 +269,9 @@ class _Body:
             own = frozenset[str]().union(*map(self.values.loose, statement.args))
             self.values.write(statement, ws, [own] * len(ws))
             return
-        whole_along = FIXED
+        whole = self._needed_whole(statement, vs)
+        whole_along = frozenset(whole)
+        """The axes along which operands that are split are gathered, whatever the op's rule says."""
         while True:
             how = self.program.executions.of(statement, vs, ws, self.spread, whole_along)
             self.needs_sizes |= how.needs_sizes
@@ -287,6 +296,26 @@ class _Body:
             (name,) = statement.results
             part = self.collectives.as_needed(name, needed, [axis for axis, _ in self.axes])
             self.collectives.split_as.setdefault(name, str(part))
+        for axis in whole:
+            self._split_again(statement, axis)
+
+    def _needed_whole(self, statement: Apply, vs: tuple[Value, ...]) -> list[str]:
+        """The axes along which every device computes a statement by itself, of operands that are gathered for it."""
+        found = list[str]()
+        for axis, ops in self.whole.items():
+            states = tuple(state(v, axis) for v in vs)
+            if ops.includes(statement) and not any(map(holds_partial, states)):
+                ops.gather(statement, vs, states)
+                found.append(axis)
+        return found
+
+    def _split_again(self, statement: Apply, axis: str) -> None:
+        """Split the result of such a statement as its operands were."""
+        dim = self.whole[axis].axis_again(statement)
+        made = None if dim is None else type_of(self.values.value(statement.results[0]))
+        if dim is not None and isinstance(made, TensorType) and -dim <= len(made.shape or ()):
+            name, cut = statement.results[0], SplitAlong(len(made.shape or ()) + dim, axis)
+            self.values.settled_as[name] = str(self.collectives.brought(name, places((*made.places, cut))))
 
     def _write_exchanged(self, statement: Apply, ws: tuple[Value, ...], how: Execution) -> None:
         """Append an op whose operands are placed as it needs them, and bring results back that it gives otherwise."""

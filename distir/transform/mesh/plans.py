@@ -76,11 +76,13 @@ def plan(
     order: Order = IN_ORDER,
     expert_axes: Sequence[str] = (),
     partition: str = PARTITIONS[0],
+    by_hand: Sequence[str] = (),
 ) -> ParameterPlan:
     """The placement of the entry function's parameters. Raises ProgramError where a size does not divide.
 
     `order`: that in which devices along `cp` have parts of sequences. `expert_axes`: those along which devices have
-    whole experts.
+    whole experts. `by_hand`: which parameters are split along which dimensions over shards, as in `w1:1`, if that is
+    stated.
     """
     settled = Flow(analysis.domain).entry(entry) if expert_axes or TENSOR in sizes else None
     every: dict[str, list[State]] = {axis: [WHOLE for _ in entry.params] for axis in sizes}
@@ -90,7 +92,7 @@ def plan(
         every[CONTEXT] = [replace(s, zigzag=order.zigzag) if isinstance(s, Split) else s for s in found]
     if settled is not None:
         experts: Owned = owned_weights(entry, settled) if expert_axes else {}
-        _split_weights(every, entry, settled, sizes, experts if TENSOR in expert_axes else {})
+        _split_weights(every, entry, settled, sizes, experts if TENSOR in expert_axes else {}, by_hand)
         every |= {axis: by_owner(entry, every[axis], experts, Holders(owners=sizes[axis])) for axis in expert_axes}
     copies = sources(analysis.module, entry)
     every = {axis: _alike(copies, states) for axis, states in every.items()}
@@ -143,13 +145,18 @@ def _split_batch(every: dict[str, list[State]], analysis: Analysis, entry: Funct
 
 
 def _split_weights(
-    every: dict[str, list[State]], entry: Function, settled: Settled, sizes: Mapping[str, int], owned: Owned
+    every: dict[str, list[State]],
+    entry: Function,
+    settled: Settled,
+    sizes: Mapping[str, int],
+    owned: Owned,
+    by_hand: Sequence[str],
 ) -> None:
     """Split weights over shards; `owned`: those of experts of which each shard, or group of shards, has some."""
     axes = [axis for axis in SHARDS if axis in sizes]
     if not axes:
         return
-    states = parameter_states(entry, math.prod(sizes[axis] for axis in axes), (), settled, owned)
+    states = parameter_states(entry, math.prod(sizes[axis] for axis in axes), by_hand, settled, owned)
     every |= dict.fromkeys(axes, states)
     if INSIDE in sizes:
         inside = parameter_states(entry, sizes[INSIDE], (), settled)

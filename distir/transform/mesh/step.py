@@ -33,7 +33,7 @@ from distir.transform.sharding.mesh import IN_ORDER
 from distir.transform.sharding.ownership import with_owners
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.spread import no_sequence
-from distir.transform.sharding.steps import shards_of_expert
+from distir.transform.sharding.steps import LOSS_OPS, known_ops, shards_of_expert
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
@@ -47,6 +47,8 @@ NEEDED = {
     "cp_experts": "`cp_experts` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_experts`",
     "etp": "`etp` is of shards, over so many of which each expert is split: give `tp`, as in `mesh tp=4 etp=1`",
     "dispatcher": "`dispatcher` is of tokens that go to experts: give `ep`, as in `mesh ep=8 dispatcher=deepep`",
+    "split": "`split` states what shards split: give `tp`, as in `mesh tp=2 split=w1:1,w2:0`",
+    "whole": "`whole` names ops that each shard computes by itself: give `tp`, as in `mesh tp=2 whole=Softmax`",
     "skew": "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`",
     "cp_kind": "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`",
     "zigzag": "`zigzag` is the order of parts of sequences: give `cp`, as in `mesh cp=2 zigzag=false`",
@@ -65,6 +67,7 @@ NEEDED = {
         "cp_kind": CONTEXTS,
         "dispatcher": DISPATCHERS,
     },
+    examples={"whole": LOSS_OPS},
 )
 def mesh(
     module: Module,
@@ -84,6 +87,8 @@ def mesh(
     etp: int = 0,
     skew: float = 0.0,
     dispatcher: str = DISPATCHERS[0],
+    split: tuple[str, ...] = (),
+    whole: tuple[str, ...] = (),
 ) -> Module:
     """Data, tensor, sequence, expert and context parallelism and ZeRO at once: `mesh dp=4 tp=2 sequence zero=3`.
 
@@ -95,6 +100,9 @@ def mesh(
     replicas where their update needs the sum. `tp`: the heads of attention, the inner widths of layers and the
     vocabulary are split; sums over the shards end where a value is needed whole. With `sequence` such a sum is
     scattered along the sequence, and gathered where a block begins: norms and residual sums in between are on parts.
+    `split=w1:1,w2:0` states instead which parameters are split along which dimensions. `whole=OP,…` names ops that
+    every shard computes by itself of whole operands, which are gathered before, as logits are where a framework has no
+    loss of parts of the vocabulary.
 
     `ep`: the batch is split over these devices, too, and the experts in equal parts, whose gradients are not summed
     over them. Tokens go to the devices of their experts by an all-to-all, and their results come back. `skew` is the
@@ -158,6 +166,8 @@ def mesh(
         ("sequence", sequence, [TENSOR]),
         ("cp_experts", cp_experts, [CONTEXT]),
         ("etp", etp, [TENSOR]),
+        ("split", split, [TENSOR]),
+        ("whole", whole, [TENSOR]),
         ("skew", skew, owners),
         ("dispatcher", dispatcher != DISPATCHERS[0], [EXPERTS]),
         ("cp_kind", cp_kind != CONTEXTS[0], [CONTEXT]),
@@ -178,7 +188,7 @@ def mesh(
         router = router_of(module, dispatcher)
         module = with_owners(module, math.prod(sizes[axis] for axis in owners), skew) if owners else module
         analysis, entry = checked(module), entry_of(module)
-        placed = plan(analysis, entry, sizes, zero, order, owners, partition)
+        placed = plan(analysis, entry, sizes, zero, order, owners, partition, split)
         updated = {p.name: t for p, t in zip(entry.params, placed.updated, strict=True)}
         results: dict[str, Places] = {}
         replaced = ParameterUpdates(module).replaced(entry)
@@ -190,7 +200,8 @@ def mesh(
         wanted = gradients(entry, analysis, updated, per_microbatch=zero > 1 and not is_staged)
         shards = tuple(axis for axis in (TENSOR, INSIDE) if axis in sizes)
         spread = SequenceSpread(shards, tokens(analysis, entry)) if sequence else None
-        writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, spread, sums == "float32")
+        taken_whole = dict.fromkeys(shards, known_ops("whole", whole))
+        writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, spread, sums == "float32", taken_whole)
         made = writer.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         made = _with_router(made, router) if router else made
         if sequence and not writer.spread_sums:
