@@ -270,7 +270,7 @@ def _priced(
 
     def told(written: Exported) -> str:
         nonlocal fits
-        found = _as_run(written, hardware)
+        found = _as_run(written, job.gpus, hardware)
         if isinstance(found, str):
             return f"not simulated: {found}"
         fits = found.memory.fits and found.memory.host_fits
@@ -280,7 +280,7 @@ def _priced(
         return exported(job, kind, title, unsaid or {}, told), fits
 
 
-def _as_run(written: Exported, hardware: str) -> Answer | str:
+def _as_run(written: Exported, gpus: int, hardware: str) -> Answer | str:
     """What a step of a written configuration takes, or why that is not known."""
     from distir.configurations import ConfigurationError, answer, program_of
     from distir.configurations.answers import gpu_of_machine
@@ -289,6 +289,8 @@ def _as_run(written: Exported, hardware: str) -> Answer | str:
     if written.reading is None:
         return "what is written is not read back"
     job = written.reading.job
+    if job.gpus != gpus:
+        return f"what is written takes {job.gpus} of {gpus} GPUs, as degrees are not carried over"
     try:
         return answer(job, program_of(job, written.reading.framework, gpu_of_machine(hardware)))
     except ConfigurationError as error:
