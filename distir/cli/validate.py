@@ -131,7 +131,9 @@ def _warn_of_unknown(frameworks: Iterable[str]) -> None:
         if name not in FRAMEWORKS:
             low, high = GENERIC.band
             said = f"8 of 10 runs of known frameworks take {low:g} to {high:g} times as long as these predictions"
-            output.complain("warning", f"the framework `{name}` has no definition: its runs are predicted as `generic`; {said}")
+            output.complain(
+                "warning", f"the framework `{name}` is not known: its runs are predicted as `generic`; {said}"
+            )
 
 
 def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from distir.configurations.jobs import ALWAYS, Job, Written, normal
 from distir.configurations.models import explicit
@@ -98,7 +98,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
-        return ",".join(map(str, value))
+        return ",".join(map(str, cast("tuple[Any, ...]", value)))
     if is_dataclass(value):
         return type(value).__name__.lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -231,7 +231,8 @@ def _recomputation(options: Options) -> str:
 def write(job: Job) -> Written:
     """The JSON of a job."""
     topology = f"PipeModelDataParallelTopology(num_pp={job.pp}, num_mp={job.tp}, num_dp={job.dp})"
-    of_layers = "activation_checkpoint_interval=1 of PipelineModule" if job.pp > 1 else "deepspeed.checkpointing.checkpoint"
+    of_stages = "activation_checkpoint_interval=1 of PipelineModule"
+    of_layers = of_stages if job.pp > 1 else "deepspeed.checkpointing.checkpoint"
     why = unsaid(job) | {
         "pp": f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {job.pp} stages",
         "zero": f"ZeRO stage {job.zero}: DeepSpeed's pipelines take stages 0 and 1",

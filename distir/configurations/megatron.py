@@ -587,7 +587,8 @@ def write(job: Job) -> Written:
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
         value = " ".join(several) if (several := as_list(value)) else value
-        lines.append(flag if value is True else f'{flag} "{value}"' if SPECIAL.search(str(value)) else f"{flag} {value}")
+        quoted = f'"{value}"' if SPECIAL.search(str(value)) else value
+        lines.append(flag if value is True else f"{flag} {quoted}")
     return Written(" \\\n".join(lines) + "\n", why)
 
 

@@ -103,10 +103,10 @@ def _window(options: Options) -> tuple[int | None, int]:
     first = str((as_list(size) or [size])[0]).strip("( ").partition(",")[0]
     if not first.isdecimal():
         return None, 1
-    every = options.get("window_attn_skip_freq")
-    if every is not None and not str(every).isdecimal():
+    every = str(options.get("window_attn_skip_freq") or 1)
+    if not every.isdecimal():
         options.note(f"all layers have the window here, whatever `{every}` says", "window_attn_skip_freq")
-    return int(first) + 1, int(every) if str(every).isdecimal() else 1
+    return int(first) + 1, int(every) if every.isdecimal() else 1
 
 
 def _with_experts(options: Options, model: Decoder) -> Decoder:

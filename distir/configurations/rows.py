@@ -136,7 +136,9 @@ def exported(
 ) -> Exported:
     """A job in a format: its text has comments on what it is of, how it is started, and what is not carried over.
 
-    `unsaid`: what else is not, by field; `told`: what a line says of how the framework runs what is written. Raises ConfigurationError for a format that is not known.
+    `unsaid`: what else is not, by field; `told`: what a line says of how the framework runs what is written.
+
+    Raises ConfigurationError for a format that is not known.
     """
     if name not in FORMATS:
         near = nearest(name, FORMATS)

@@ -461,9 +461,9 @@ def _experts(job: Job, sharing: int, why: dict[str, str]) -> tuple[int, int]:
     if job.ep == 1 or (etp in (1, job.tp) and sharing * job.tp % (job.ep * etp) == 0):
         return job.ep, etp
     if etp not in (1, job.tp):
-        why["ep"] = (f"experts over {job.ep} replicas: torchtitan shards each expert over 1 or {job.tp}, not {etp}")
+        why["ep"] = f"experts over {job.ep} replicas: torchtitan shards each expert over 1 or {job.tp}, not {etp}"
     else:
-        why["ep"] = (f"experts over {job.ep} replicas: torchtitan's are over those that share state, {sharing} here")
+        why["ep"] = f"experts over {job.ep} replicas: torchtitan's are over those that share state, {sharing} here"
     return 1, 1
 
 

@@ -588,4 +588,4 @@ GENERIC = framework(
 
 def definition_of(name: str) -> Framework:
     """The definition of a framework, `GENERIC` for one that is not known."""
-    return FRAMEWORKS[name] if name in FRAMEWORKS else GENERIC
+    return FRAMEWORKS.get(name, GENERIC)
