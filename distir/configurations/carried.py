@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, cast
 
-from distir.configurations.jobs import ALWAYS, Job, Written, normal
+from distir.configurations.jobs import ALWAYS, Job, JobText, normal
 from distir.configurations.models import explicit
 from distir.models.decoder import Decoder, Names
 
@@ -61,7 +61,7 @@ def named(path: str) -> str:
 
 
 def carried(
-    job: Job, written: Written, read: Job, beside: Collection[str], name: str, runs: Mapping[str, Sequence[Any]]
+    job: Job, written: JobText, read: Job, beside: Collection[str], name: str, runs: Mapping[str, Sequence[Any]]
 ) -> dict[str, str]:
     """What of a job is lost, by field, in words: where what was written is read otherwise, or said beside it alone.
 

@@ -20,7 +20,7 @@ from distir.configurations.jobs import (
     Job,
     ReadJob,
     Supplied,
-    Written,
+    JobText,
     checked,
     float32,
     of_given,
@@ -228,7 +228,7 @@ def _recomputation(options: Options) -> str:
     return "full" if names else "none"
 
 
-def write(job: Job) -> Written:
+def write(job: Job) -> JobText:
     """The JSON of a job."""
     topology = f"PipeModelDataParallelTopology(num_pp={job.pp}, num_mp={job.tp}, num_dp={job.dp})"
     of_stages = "activation_checkpoint_interval=1 of PipelineModule"
@@ -269,7 +269,7 @@ def write(job: Job) -> Written:
         },
     }
     kept = {key: value for key, value in document.items() if value is not None}
-    return Written(json.dumps(kept, indent=2) + "\n", why)
+    return JobText(json.dumps(kept, indent=2) + "\n", why)
 
 
 DEEPSPEED = configuration_format(

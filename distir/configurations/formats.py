@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from distir.configurations.carried import carried
-from distir.configurations.jobs import ALWAYS, Exported, Job, ReadJob, Supplied, Written
+from distir.configurations.jobs import ALWAYS, Exported, Job, ReadJob, Supplied, JobText
 from distir.configurations.options import ConfigurationError, Remark
 from distir.ir.registry import Registry
 from distir.models.decoder import Decoder
@@ -42,7 +42,7 @@ FORMATS: Registry[Format] = Registry()
 """By name."""
 
 
-def configuration_format(definition: Format, text: Callable[[Job], Written] | None = None) -> Format:
+def configuration_format(definition: Format, text: Callable[[Job], JobText] | None = None) -> Format:
     """Register a format, with what writes a job as its text, if it is written."""
     if text is not None:
         form, written = definition, text
@@ -55,7 +55,7 @@ def configuration_format(definition: Format, text: Callable[[Job], Written] | No
     return definition
 
 
-def _exported(form: Format, written: Written, job: Job) -> Exported:
+def _exported(form: Format, written: JobText, job: Job) -> Exported:
     """What is written, with what of the job its reader does not find in it."""
     beside = {*form.beside, *(("model",) if "model" in written.why or job.model is None else ())}
     given = Supplied(

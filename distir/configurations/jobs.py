@@ -186,7 +186,7 @@ ALWAYS: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class JobText:
     """A configuration as text; `why`: by field of a job that it does not say, what to do, or what it has instead.
 
     Whether a field is lost is found by reading (`distir.configurations.carried`). What begins with `ALWAYS` is no

@@ -21,7 +21,7 @@ from distir.configurations.jobs import (
     Job,
     ReadJob,
     Supplied,
-    Written,
+    JobText,
     checked,
     float32,
     optimizer_of,
@@ -579,7 +579,7 @@ SPECIAL: Final = re.compile(r"[|()\[\]*]")
 """What a shell would take for its own."""
 
 
-def write(job: Job) -> Written:
+def write(job: Job) -> JobText:
     """The arguments of a job, one in a line."""
     why = unsaid(job)
     flags = options_of(job, why)
@@ -589,7 +589,7 @@ def write(job: Job) -> Written:
         value = " ".join(several) if (several := as_list(value)) else value
         quoted = f'"{value}"' if SPECIAL.search(str(value)) else value
         lines.append(flag if value is True else f"{flag} {quoted}")
-    return Written(" \\\n".join(lines) + "\n", why)
+    return JobText(" \\\n".join(lines) + "\n", why)
 
 
 def options_of(job: Job, why: dict[str, str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from drawn_jobs import drawn
 
-from distir.configurations import FORMATS, Job, Supplied, answer, program_of, read
+from distir.configurations import FORMATS, ConfigurationError, Job, Supplied, answer, program_of, read
 from distir.configurations.carried import named
 from distir.configurations.jobs import normal
 from distir.configurations.rows import for_kernels_of, job_of_row, unsaid_of_row
@@ -318,12 +318,6 @@ def test_the_head_says_what_import_says_of_the_file(distir, tmp_path, name):
 
 DEBUG = read("torchtitan", SMALL, "job", Supplied()).job.model
 
-TINY = """\
-title = "a small device"
-extends = "dgx-h100"
-[[kinds]]
-"""
-
 
 def test_a_job_that_does_not_fit_ends_with_1(distir, tmp_path):
     (tmp_path / "job.toml").write_text(SMALL.replace("local_batch_size = 2", "local_batch_size = 8192"))
@@ -353,3 +347,23 @@ def test_a_schedule_that_a_framework_lacks_is_said_with_those_that_it_has():
 def test_formats_name_fields_of_jobs():
     known = {field.name for field in dataclasses.fields(Job)}
     assert all(FORMATS[name].runs.keys() <= known for name in WRITTEN)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "message", "help"),
+    [
+        ({"tp": 3, "dp": 1, "global_batch": 1}, "tensor parallelism of 3 does not divide 32 heads", "1, 2 or 4"),
+        ({"tp": 16, "dp": 1, "global_batch": 1}, "16 does not divide 8 heads of keys and values", "1, 2, 4 or 8"),
+        ({"cp": 3, "dp": 1, "global_batch": 1, "zero": 0}, "3 does not divide 4096 tokens of a sequence", "1, 2 or 4"),
+        (
+            {"dp": 6, "global_batch": 6},
+            "ZeRO over 6 replicas does not divide 4096 of the model's width",
+            "1, 2, 4 or 8",
+        ),
+    ],
+)
+def test_degrees_that_do_not_divide_are_said_with_those_that_do(degrees, message, help):
+    with pytest.raises(ConfigurationError) as error:
+        answer(job := replace(JOB, **degrees), program_of(job, "torchtitan", "h100_80gb"))
+    assert message in error.value.message
+    assert help in (error.value.help or "")
