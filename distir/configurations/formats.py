@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from distir.configurations.carried import carried
-from distir.configurations.jobs import ALWAYS, Exported, Job, ReadJob, Supplied, JobText
+from distir.configurations.jobs import ALWAYS, Exported, Job, JobText, ReadJob, Supplied
 from distir.configurations.options import ConfigurationError, Remark
 from distir.ir.registry import Registry
 from distir.models.decoder import Decoder

@@ -11,7 +11,7 @@ import ast
 from typing import Any, Final
 
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Job, ReadJob, Supplied, JobText, checked, replicas, unsaid
+from distir.configurations.jobs import Job, JobText, ReadJob, Supplied, checked, replicas, unsaid
 from distir.configurations.models import published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting
 

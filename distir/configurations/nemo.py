@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from distir.configurations import megatron, texts
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import ALWAYS, Job, ReadJob, Supplied, JobText, optimizer_of, unsaid
+from distir.configurations.jobs import ALWAYS, Job, JobText, ReadJob, Supplied, optimizer_of, unsaid
 from distir.configurations.known import listed, words
 from distir.configurations.models import of_name
 from distir.configurations.options import ConfigurationError, Known, Options, Setting, as_table

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from distir.configurations import torchtitan
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Job, ReadJob, Supplied, JobText, unsaid
+from distir.configurations.jobs import Job, JobText, ReadJob, Supplied, unsaid
 from distir.configurations.options import ConfigurationError, Setting, as_list, renamed
 from distir.configurations.python_settings import CHOICE, MADE_BY, PythonSettings, of_python
 from distir.validate.words import EIGHT_BITS

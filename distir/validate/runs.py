@@ -299,7 +299,7 @@ def _run(
         if name in words and text not in words[name]:
             near = nearest(text.lower(), list(words[name]))
             if near is None and name in OPEN:
-                given[name] = text
+                given[name] = text.lower()
                 continue
             hint = f"did you mean `{near}`?" if near else f"expected one of {', '.join(words[name])}"
             given.setdefault("fault", f"{at}: there is no {name} `{text}`; {hint}")
