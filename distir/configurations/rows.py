@@ -75,6 +75,13 @@ def unsaid_of_row(row: Row, given: Supplied, framework: str) -> dict[str, str]:
     return unsaid
 
 
+def unsupported(row: Row, given: Supplied, name: str) -> list[str]:
+    """What of a row's plan the framework of a format does not run as it is; nothing where it runs the plan."""
+    form = FORMATS[name]
+    job = for_kernels_of(job_of_row(row, given), "", form.framework)
+    return [*unsaid_of_row(row, given, form.framework).values(), *form.lost(job)]
+
+
 WORDS: Final = {
     "kind": "context parallelism by",
     "skew": "tokens of the busiest experts, to the mean,",

@@ -12,7 +12,7 @@ from thorough import most_examples
 from distir.configurations import FORMATS, ConfigurationError, Job, Supplied, answer, program_of, read
 from distir.configurations.carried import named
 from distir.configurations.jobs import normal
-from distir.configurations.rows import for_kernels_of, job_of_row, unsaid_of_row
+from distir.configurations.rows import for_kernels_of, job_of_row, unsaid_of_row, unsupported
 from distir.models import PUBLISHED
 from distir.models.decoder import Decoder, Latent, Names, Router
 from distir.models.rotary import Rotary
@@ -32,6 +32,7 @@ def test_jobs_that_a_framework_runs_come_back(name):
         assert written.reading is not None, written.lost  # what is written can be read
         if not written.lost:
             assert normal(written.reading.job) == job
+            assert written.reading.framework == form.framework
             carried.append(job)
         if len(carried) == wanted:
             break
@@ -262,6 +263,21 @@ def test_the_kind_that_a_framework_has_is_not_lost():
     row = replace(row, **columns_of(replace(PLAN, context=2, kind="ring")))
     assert unsaid_of_row(row, Supplied(), "megatron") == {}
     assert "a2a" in unsaid_of_row(row, Supplied(), "deepspeed")["plan.kind"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "runs"),
+    [
+        (Plan(8, 1, 1, 8, zero=3, overlap=True, fuse=True), {"torchtitan", "torchtitan-python", "megatron", "fsdp2"}),
+        (Plan(2, 2, 2, 8, schedule="interleaved", sequence=True, zero=1, overlap=True), {"megatron", "nemo"}),
+        (Plan(4, 1, 2, 8, schedule="zb-h1"), set()),
+    ],
+)
+def test_which_frameworks_run_a_plan(plan, runs):
+    row = Row("llama3-8b", 64, 1, 1, 1, 1, 1.0, 1.0, 1, True, hardware="dgx-h100")
+    row = replace(row, **columns_of(plan))
+    found = {name for name in WRITTEN if not unsupported(row, Supplied(), name)}
+    assert found - {"megatron-bridge"} == runs
 
 
 @pytest.mark.parametrize(
