@@ -252,11 +252,11 @@ def put_job(written: Exported, fits: bool, out: str | None) -> int:
     """Write a configuration, and say beside a file what its head says. Gives the exit code."""
     put(written.text, out)
     if out is not None:
-        output.report(written.told)
+        output.report(written.reported)
         for lost in written.lost:
             output.complain("warning", f"not carried over: {lost}")
     elif not fits:
-        output.complain("warning", written.told)
+        output.complain("warning", written.reported)
     return 0 if fits else WRONG
 
 
@@ -268,7 +268,7 @@ def _priced(
 
     fits = True
 
-    def told(written: Exported) -> str:
+    def reported(written: Exported) -> str:
         nonlocal fits
         found = _as_run(written, job.gpus, hardware)
         if isinstance(found, str):
@@ -277,7 +277,7 @@ def _priced(
         return f"as {kind} runs it on {hardware}: {_step(found, ideal)}; {_verdict(found.memory)}"
 
     with output.progress(f"simulating the job for {kind}"):
-        return exported(job, kind, title, unsaid or {}, told), fits
+        return exported(job, kind, title, unsaid or {}, reported), fits
 
 
 def _as_run(written: Exported, gpus: int, hardware: str) -> Answer | str:

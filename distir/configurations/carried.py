@@ -69,7 +69,7 @@ def carried(
     that the framework of this name has.
     """
     found = differences(normal(job), normal(read))
-    found = {path: pair for path, pair in found.items() if pair[0] is not None or "." in path}  # nobody said it
+    found = {path: pair for path, pair in found.items() if pair[0] is not None or "." in path}  # which is not said
     if not job.precision:
         found.pop("precision", None)
     why = {path: text for path, text in written.why.items() if path in {*found, *beside} or path.startswith(ALWAYS)}

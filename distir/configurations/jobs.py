@@ -204,7 +204,7 @@ class Exported:
     text: str
     losses: Mapping[str, str] = field(default_factory=dict[str, str])
     reading: ReadJob | None = None
-    told: str = ""
+    reported: str = ""
     """How the framework runs it: its time and memory."""
 
     @property

@@ -259,6 +259,8 @@ def test_each_field_of_a_plan_is_in_the_job_or_lost(field):
 
 
 def test_the_kind_that_a_framework_has_is_not_lost():
+    full = Row("llama3-8b", 64, 8, 1, 1, 8, 1.0, 1.0, 1, True, checkpoint=True, recompute="full")
+    assert unsaid_of_row(full, Supplied(), "megatron") == {}
     row = Row("llama3-8b", 64, 1, 1, 1, 1, 1.0, 1.0, 1, True)
     row = replace(row, **columns_of(replace(PLAN, context=2, kind="ring")))
     assert unsaid_of_row(row, Supplied(), "megatron") == {}
