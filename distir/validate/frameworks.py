@@ -575,8 +575,8 @@ GENERIC = framework(
             "assumed, as most of the others do it: mixed precision with float32 master weights and gradients, fused "
             "kernels and attention in one, gradients and weights communicated beside computation, sequence parallelism "
             "with tensor parallelism, one sequence in a micro batch, what torch's allocator reserves",
-            "band: measured over predicted of 27 runs of seven other definitions on up to 64 GPUs, from the first tenth "
-            "to the last; small models that wait for their hosts take up to 4.2 times as long",
+            "band: measured over predicted of 27 runs of seven other definitions on up to 64 GPUs, from the first "
+            "tenth to the last; small models that wait for their hosts take up to 4.2 times as long",
         ),
         operators="core_attn",
         band=(0.9, 2.2),
