@@ -252,11 +252,11 @@ def put_job(written: Exported, fits: bool, out: str | None) -> int:
     """Write a configuration, and say beside a file what its head says. Gives the exit code."""
     put(written.text, out)
     if out is not None:
-        output.report(written.told)
+        output.report(written.reported)
         for lost in written.lost:
             output.complain("warning", f"not carried over: {lost}")
     elif not fits:
-        output.complain("warning", written.told)
+        output.complain("warning", written.reported)
     return 0 if fits else WRONG
 
 
@@ -268,19 +268,19 @@ def _priced(
 
     fits = True
 
-    def told(written: Exported) -> str:
+    def reported(written: Exported) -> str:
         nonlocal fits
-        found = _as_run(written, hardware)
+        found = _as_run(written, job.gpus, hardware)
         if isinstance(found, str):
             return f"not simulated: {found}"
         fits = found.memory.fits and found.memory.host_fits
         return f"as {kind} runs it on {hardware}: {_step(found, ideal)}; {_verdict(found.memory)}"
 
     with output.progress(f"simulating the job for {kind}"):
-        return exported(job, kind, title, unsaid or {}, told), fits
+        return exported(job, kind, title, unsaid or {}, reported), fits
 
 
-def _as_run(written: Exported, hardware: str) -> Answer | str:
+def _as_run(written: Exported, gpus: int, hardware: str) -> Answer | str:
     """What a step of a written configuration takes, or why that is not known."""
     from distir.configurations import ConfigurationError, answer, program_of
     from distir.configurations.answers import gpu_of_machine
@@ -289,6 +289,8 @@ def _as_run(written: Exported, hardware: str) -> Answer | str:
     if written.reading is None:
         return "what is written is not read back"
     job = written.reading.job
+    if job.gpus != gpus:
+        return f"what is written takes {job.gpus} of {gpus} GPUs, as degrees are not carried over"
     try:
         return answer(job, program_of(job, written.reading.framework, gpu_of_machine(hardware)))
     except ConfigurationError as error:

@@ -68,8 +68,8 @@ def export(
 
     torchtitan, torchtitan-python, megatron, megatron-bridge, nemo, deepspeed, fsdp2: the configuration of that
     framework, from a row of a search's CSV or from a configuration of another framework. What is written is read back
-    and simulated as that framework runs it: the head says its time and memory, and what is not carried over. Exit code 1
-    says that it does not fit.
+    and simulated as that framework runs it: the head says its time and memory, and what is not carried over. Exit code
+    1 says that it does not fit.
 
     For example:
 

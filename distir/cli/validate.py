@@ -13,7 +13,7 @@ from distir.cli.files import refuse_unwritable
 from distir.files.reading import why_not
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from distir.validate.explaining import Explanation
     from distir.validate.figures import GroupFigures, Outcome
@@ -113,6 +113,7 @@ def read_all(paths: Sequence[str], nodes: int | None = None, hardware: str | Non
             if run.id in found:
                 raise RunsError(f"{path}: `{run.id}` is in another file, too")
             found[run.id] = run
+    _warn_of_unknown(run.framework for run in found.values() if not run.fault)
     chosen = [run for run in found.values() if nodes is None or -(-run.gpus // (run.gpus_per_node or 8)) == nodes]
     if not chosen:
         raise Refused(f"no run is on {nodes} node{'' if nodes == 1 else 's'}")
@@ -120,6 +121,19 @@ def read_all(paths: Sequence[str], nodes: int | None = None, hardware: str | Non
         return chosen
     load(hardware)
     return [replace(run, hardware=hardware) for run in chosen]
+
+
+def _warn_of_unknown(frameworks: Iterable[str]) -> None:
+    """Say of frameworks without a definition what their runs are predicted as."""
+    from distir.validate.frameworks import FRAMEWORKS, GENERIC
+
+    for name in dict.fromkeys(frameworks):
+        if name not in FRAMEWORKS:
+            low, high = GENERIC.band
+            said = f"8 of 10 runs of known frameworks take {low:g} to {high:g} times as long as these predictions"
+            output.complain(
+                "warning", f"the framework `{name}` is not known: its runs are predicted as `generic`; {said}"
+            )
 
 
 def _explained(runs: Sequence[MeasuredRun], name: str, as_json: bool) -> int:

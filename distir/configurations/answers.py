@@ -6,6 +6,7 @@ A job becomes a run of its framework (`distir.validate`), whose program is simul
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -126,7 +127,7 @@ def program_of(job: Job, framework: str, gpu: str) -> RunProgram:
     try:
         found = plan_of(run_of(job, framework, gpu), described=model)
     except REFUSALS as error:
-        raise ConfigurationError(reason(error)) from None
+        raise _refusal(job, reason(error)) from None
     chosen = FRAMEWORKS[framework]
     if not job.overlap and chosen.overlap and not chosen.always_overlaps:
         kept = tuple(kind for kind in found.step.overlap if kind in ("transfers", ASYNC_TP))
@@ -135,6 +136,34 @@ def program_of(job: Job, framework: str, gpu: str) -> RunProgram:
         kinds = ("weights", "gradients") if job.zero else ("gradients",)
         found = replace(found, step=found.step.overlapping((*kinds, *found.step.overlap)))
     return found
+
+
+def _refusal(job: Job, said: str) -> ConfigurationError:
+    """The error of a job that is refused: of degrees that do not divide what they split, if there are any."""
+    wrong = [(words, degree, split) for words, degree, split in _splits(job) if any(n % degree for n in split.values())]
+    if not wrong:
+        return ConfigurationError(said)
+    texts, hints = list[str](), list[str]()
+    for words, degree, split in wrong:
+        parts = ", ".join(f"{n} {what}" for what, n in split.items() if n % degree)
+        texts.append(f"{words.format(degree)} does not divide {parts}")
+        would = [str(other) for other in range(1, 2 * degree + 1) if not any(n % other for n in split.values())]
+        hints.append(words.format(" or ".join([", ".join(would[:-1]), would[-1]] if would[1:] else would)))
+    return ConfigurationError("; ".join(texts), f"use {'; '.join(hints)}")
+
+
+def _splits(job: Job) -> Iterator[tuple[str, int, dict[str, int]]]:
+    """The degrees of a job, in words, each with what it splits, by what that is called."""
+    model = job.model
+    if model is None:
+        return
+    heads = {"heads": model.heads, **({} if model.latent else {"heads of keys and values": model.shared_heads})}
+    yield "tensor parallelism of {}", job.tp, heads | {"of the perceptron's width": model.ffn}
+    yield "context parallelism of {}", job.cp, {"tokens of a sequence": job.seq or model.context}
+    if model.experts:
+        yield "expert parallelism of {}", job.ep, {"experts": model.experts}
+    if job.zero:
+        yield "ZeRO over {} replicas", job.shard or job.dp * job.cp, {"of the model's width": model.width}
 
 
 def gpu_of(hardware: str) -> str:
@@ -154,7 +183,7 @@ def answer(job: Job, found: RunProgram) -> Answer:
     try:
         simulation = simulation_of(found)
     except REFUSALS as error:
-        raise ConfigurationError(reason(error)) from None
+        raise _refusal(job, reason(error)) from None
     seconds = simulation.latency_s
     tokens = found.batch * found.step.sequence
     assert job.model is not None

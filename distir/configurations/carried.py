@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from distir.configurations.jobs import ALWAYS, Job, Written, normal
+from distir.configurations.jobs import ALWAYS, Job, JobText, normal
 from distir.configurations.models import explicit
 from distir.models.decoder import Decoder, Names
 
@@ -61,7 +61,7 @@ def named(path: str) -> str:
 
 
 def carried(
-    job: Job, written: Written, read: Job, beside: Collection[str], name: str, runs: Mapping[str, Sequence[Any]]
+    job: Job, written: JobText, read: Job, beside: Collection[str], name: str, runs: Mapping[str, Sequence[Any]]
 ) -> dict[str, str]:
     """What of a job is lost, by field, in words: where what was written is read otherwise, or said beside it alone.
 
@@ -69,6 +69,9 @@ def carried(
     that the framework of this name has.
     """
     found = differences(normal(job), normal(read))
+    found = {path: pair for path, pair in found.items() if pair[0] is not None or "." in path}  # which is not said
+    if not job.precision:
+        found.pop("precision", None)
     why = {path: text for path, text in written.why.items() if path in {*found, *beside} or path.startswith(ALWAYS)}
     rest: dict[str, list[str]] = {}
     for path, (before, after) in found.items():
@@ -95,7 +98,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
-        return ",".join(map(str, value))
+        return ",".join(map(str, cast("tuple[Any, ...]", value)))
     if is_dataclass(value):
         return type(value).__name__.lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -18,9 +18,9 @@ from distir.configurations.jobs import (
     GLOBAL_BATCH,
     MICRO_BATCH,
     Job,
+    JobText,
     ReadJob,
     Supplied,
-    Written,
     checked,
     float32,
     of_given,
@@ -228,12 +228,11 @@ def _recomputation(options: Options) -> str:
     return "full" if names else "none"
 
 
-def write(job: Job) -> Written:
+def write(job: Job) -> JobText:
     """The JSON of a job."""
     topology = f"PipeModelDataParallelTopology(num_pp={job.pp}, num_mp={job.tp}, num_dp={job.dp})"
-    of_layers = (
-        "activation_checkpoint_interval=1 of PipelineModule" if job.pp > 1 else "deepspeed.checkpointing.checkpoint"
-    )
+    of_stages = "activation_checkpoint_interval=1 of PipelineModule"
+    of_layers = of_stages if job.pp > 1 else "deepspeed.checkpointing.checkpoint"
     why = unsaid(job) | {
         "pp": f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {job.pp} stages",
         "zero": f"ZeRO stage {job.zero}: DeepSpeed's pipelines take stages 0 and 1",
@@ -270,7 +269,7 @@ def write(job: Job) -> Written:
         },
     }
     kept = {key: value for key, value in document.items() if value is not None}
-    return Written(json.dumps(kept, indent=2) + "\n", why)
+    return JobText(json.dumps(kept, indent=2) + "\n", why)
 
 
 DEEPSPEED = configuration_format(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from distir.configurations.carried import carried
-from distir.configurations.jobs import ALWAYS, Exported, Job, ReadJob, Supplied, Written
+from distir.configurations.jobs import ALWAYS, Exported, Job, JobText, ReadJob, Supplied
 from distir.configurations.options import ConfigurationError, Remark
 from distir.ir.registry import Registry
 from distir.models.decoder import Decoder
@@ -42,20 +42,29 @@ FORMATS: Registry[Format] = Registry()
 """By name."""
 
 
-def configuration_format(definition: Format, text: Callable[[Job], Written] | None = None) -> Format:
+def configuration_format(definition: Format, text: Callable[[Job], JobText] | None = None) -> Format:
     """Register a format, with what writes a job as its text, if it is written."""
     if text is not None:
-        definition = replace(definition, write=lambda job: _exported(definition, text(job), job))
+        form, written = definition, text
+
+        def write(job: Job) -> Exported:
+            return _exported(form, written(job), job)
+
+        definition = replace(definition, write=write)
     FORMATS.register(definition.name, definition, definition.read.__module__)
     return definition
 
 
-def _exported(form: Format, written: Written, job: Job) -> Exported:
+def _exported(form: Format, written: JobText, job: Job) -> Exported:
     """What is written, with what of the job its reader does not find in it."""
     beside = {*form.beside, *(("model",) if "model" in written.why or job.model is None else ())}
-    said = {"gpus": job.gpus, "model": job.model or _some_model(job), "seq": job.seq}
-    own = {name: value for name, value in said.items() if name in beside}
-    given = Supplied(node=job.node, name=job.name if "model" in beside else "", **own)
+    given = Supplied(
+        gpus=job.gpus if "gpus" in beside else None,
+        node=job.node,
+        name=job.name if "model" in beside else "",
+        model=(job.model or _some_model(job)) if "model" in beside else None,
+        seq=job.seq if "seq" in beside else None,
+    )
     try:
         reading = read(form.name, written.text, form.name, given)
     except ConfigurationError as error:
@@ -69,9 +78,9 @@ def _exported(form: Format, written: Written, job: Job) -> Exported:
 
 def _some_model(job: Job) -> Decoder:
     """A model that a job without one could be of, so that what is written can be read."""
-    experts = {"experts": 2 * job.ep, "top_k": 1, "expert_ffn": 64} if job.ep > 1 else {}
     layers, heads = sum(job.stages) or job.pp * job.virtual, 8 * job.tp
-    return Decoder(layers=layers, width=64 * heads, heads=heads, ffn=64, vocabulary=64, context=64, **experts)
+    model = Decoder(layers=layers, width=64 * heads, heads=heads, ffn=64, vocabulary=64, context=64)
+    return replace(model, experts=2 * job.ep, top_k=1, expert_ffn=64) if job.ep > 1 else model
 
 
 def read(name: str, text: str, path: str, given: Supplied) -> ReadJob:

@@ -11,7 +11,7 @@ import ast
 from typing import Any, Final
 
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Job, ReadJob, Supplied, Written, checked, replicas, unsaid
+from distir.configurations.jobs import Job, JobText, ReadJob, Supplied, checked, replicas, unsaid
 from distir.configurations.models import published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting
 
@@ -127,7 +127,7 @@ def _settings(table: ast.Dict, path: str) -> dict[str, Setting]:
     return found
 
 
-def write(job: Job) -> Written:
+def write(job: Job) -> JobText:
     """The plan of a job."""
     degrees = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
     why = {
@@ -154,7 +154,7 @@ def write(job: Job) -> Written:
         "compile": job.compile,
     }
     lines = "".join(f"    {name!r}: {value!r},\n".replace("'", '"') for name, value in plan.items())
-    return Written(f"PLAN = {{\n{lines}}}\n{CODE}", why)
+    return JobText(f"PLAN = {{\n{lines}}}\n{CODE}", why)
 
 
 FSDP2 = configuration_format(

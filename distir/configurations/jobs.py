@@ -186,11 +186,11 @@ ALWAYS: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class JobText:
     """A configuration as text; `why`: by field of a job that it does not say, what to do, or what it has instead.
 
-    Whether a field is lost is found by reading (`distir.configurations.carried`). What begins with `ALWAYS` is no field,
-    and said whatever is read.
+    Whether a field is lost is found by reading (`distir.configurations.carried`). What begins with `ALWAYS` is no
+    field, and said whatever is read.
     """
 
     text: str
@@ -204,7 +204,7 @@ class Exported:
     text: str
     losses: Mapping[str, str] = field(default_factory=dict[str, str])
     reading: ReadJob | None = None
-    told: str = ""
+    reported: str = ""
     """How the framework runs it: its time and memory."""
 
     @property
@@ -231,10 +231,9 @@ MICRO_BATCH, GLOBAL_BATCH, MODEL, SEQUENCE = "--micro-batch", "--global-batch", 
 
 def unsaid(job: Job) -> dict[str, str]:
     """Why fields are lost that most frameworks do not say, or of which they take their own default."""
-    batch = (
-        {} if job.micro_batch and job.global_batch else {f"{ALWAYS}batch": "the batch, which is not known here: set it"}
-    )
-    return batch | {
+    is_known = job.micro_batch and job.global_batch
+    return {
+        **({} if is_known else {f"{ALWAYS}batch": "the batch, which is not known here: set it"}),
         "offload": f"activations of {job.offload} layers on the host",
         "state_on_host": "optimizer state on the host",
         "optimizer": f"the optimizer {job.optimizer}: set it beside the configuration",

@@ -19,9 +19,9 @@ from distir.configurations.jobs import (
     GLOBAL_BATCH,
     MICRO_BATCH,
     Job,
+    JobText,
     ReadJob,
     Supplied,
-    Written,
     checked,
     float32,
     optimizer_of,
@@ -579,7 +579,7 @@ SPECIAL: Final = re.compile(r"[|()\[\]*]")
 """What a shell would take for its own."""
 
 
-def write(job: Job) -> Written:
+def write(job: Job) -> JobText:
     """The arguments of a job, one in a line."""
     why = unsaid(job)
     flags = options_of(job, why)
@@ -587,10 +587,9 @@ def write(job: Job) -> Written:
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
         value = " ".join(several) if (several := as_list(value)) else value
-        lines.append(
-            flag if value is True else f'{flag} "{value}"' if SPECIAL.search(str(value)) else f"{flag} {value}"
-        )
-    return Written(" \\\n".join(lines) + "\n", why)
+        quoted = f'"{value}"' if SPECIAL.search(str(value)) else value
+        lines.append(flag if value is True else f"{flag} {quoted}")
+    return JobText(" \\\n".join(lines) + "\n", why)
 
 
 def options_of(job: Job, why: dict[str, str]) -> dict[str, Any]:

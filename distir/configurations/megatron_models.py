@@ -99,13 +99,14 @@ def _rotated(options: Options, head: int) -> int | None:
 
 def _window(options: Options) -> tuple[int | None, int]:
     """To how many tokens each attends, with itself, and of how many layers the last one attends to all."""
-    size, every = options.get("window_size"), options.get("window_attn_skip_freq")
+    size = options.get("window_size")
     first = str((as_list(size) or [size])[0]).strip("( ").partition(",")[0]
     if not first.isdecimal():
         return None, 1
-    if every is not None and not str(every).isdecimal():
+    every = str(options.get("window_attn_skip_freq") or 1)
+    if not every.isdecimal():
         options.note(f"all layers have the window here, whatever `{every}` says", "window_attn_skip_freq")
-    return int(first) + 1, int(every) if str(every).isdecimal() else 1
+    return int(first) + 1, int(every) if every.isdecimal() else 1
 
 
 def _with_experts(options: Options, model: Decoder) -> Decoder:
@@ -146,8 +147,11 @@ def _experts(options: Options) -> int | None:
 def _router(options: Options) -> Router:
     groups, best = options.optional("moe_router_num_groups"), options.optional("moe_router_group_topk")
     grouped = bool(groups and best and groups > 1)
+    score = options.get("moe_router_score_function")
+    if score not in (None, "softmax", "sigmoid"):
+        options.note(f"scores of experts by `{score}` are simulated as softmax", "moe_router_score_function")
     return Router(
-        score="sigmoid" if options.get("moe_router_score_function") == "sigmoid" else "softmax",
+        score="sigmoid" if score == "sigmoid" else "softmax",
         scale=options.number("moe_router_topk_scaling_factor") or 1.0,
         groups=(groups or 1) if grouped else 1,
         best_groups=(best or 1) if grouped else 1,

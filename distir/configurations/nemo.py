@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from distir.configurations import megatron, texts
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import ALWAYS, Job, ReadJob, Supplied, Written, optimizer_of, unsaid
+from distir.configurations.jobs import ALWAYS, Job, JobText, ReadJob, Supplied, optimizer_of, unsaid
 from distir.configurations.known import listed, words
 from distir.configurations.models import of_name
 from distir.configurations.options import ConfigurationError, Known, Options, Setting, as_table
@@ -406,7 +406,7 @@ OPTIMIZERS_OWN: Final = ("optimizer", "muon_tp_mode", "optimizer_cpu_offload")
 """Arguments of Megatron-LM that say which optimizer it is, and where its state is."""
 
 
-def write_bridge(job: Job) -> Written:
+def write_bridge(job: Job) -> JobText:
     """Overrides of a recipe of Megatron-Bridge."""
     why = unsaid(job)
     flags = megatron.options_of(job, why)
@@ -442,7 +442,7 @@ def write_bridge(job: Job) -> Written:
     }
     tables["optimizer"] = {**own, "use_distributed_optimizer": distributed}  # where either is on, both are
     text = (f"mixed_precision: {precision}\n" if job.precision else "") + _yaml(tables)
-    return Written(text, why)
+    return JobText(text, why)
 
 
 OF_YAML: Final = {
@@ -474,7 +474,7 @@ MISSING_IN_NEMO: Final = (
 """Arguments of Megatron-LM that NeMo's configuration of models does not pass on."""
 
 
-def write_nemo(job: Job) -> Written:
+def write_nemo(job: Job) -> JobText:
     """A configuration of NeMo."""
     why = unsaid(job)
     flags = megatron.options_of(job, why)
@@ -512,7 +512,7 @@ def write_nemo(job: Job) -> Written:
     precision = {"fp16": 16, "fp32": 32}.get(job.precision, "bf16")
     trainer = {"devices": job.gpus_per_node, "num_nodes": job.nodes, "precision": precision}
     model |= {"tokenizer": tokenizer, "optim": optim}
-    return Written(_yaml({"trainer": trainer, "model": model}), why)
+    return JobText(_yaml({"trainer": trainer, "model": model}), why)
 
 
 def _yaml(table: Mapping[str, Any], indent: str = "") -> str:

@@ -63,7 +63,7 @@ def job_of_row(row: Row, given: Supplied) -> Job:
 def unsaid_of_row(row: Row, given: Supplied, framework: str) -> dict[str, str]:
     """What a row's plan says and no job does, by field: what leaves the job as it is without it."""
     job, chosen, unsaid = job_of_row(row, given), FRAMEWORKS[framework], dict[str, str]()
-    own = {"kind": chosen.context, "skew": chosen.skew}
+    own = {"kind": chosen.context, "skew": chosen.skew, "recompute": "full"}
     for field in fields(Plan):
         value = getattr(row.plan, field.name)
         if field.default is MISSING or value in (field.default, own.get(field.name)):
@@ -73,6 +73,13 @@ def unsaid_of_row(row: Row, given: Supplied, framework: str) -> dict[str, str]:
             instead = f": {framework} has {own[field.name]}" if field.name in own else ""
             unsaid[f"plan.{field.name}"] = f"{WORDS.get(field.name, field.name)} {shown(value)}{instead}"
     return unsaid
+
+
+def unsupported(row: Row, given: Supplied, name: str) -> list[str]:
+    """What of a row's plan the framework of a format does not run as it is; nothing where it runs the plan."""
+    form = FORMATS[name]
+    job = for_kernels_of(job_of_row(row, given), "", form.framework)
+    return [*unsaid_of_row(row, given, form.framework).values(), *form.lost(job)]
 
 
 WORDS: Final = {
@@ -132,11 +139,13 @@ def exported(
     name: str,
     title: str = "",
     unsaid: Mapping[str, str] = MappingProxyType({}),
-    told: Callable[[Exported], str] = lambda _: "",
+    reported: Callable[[Exported], str] = lambda _: "",
 ) -> Exported:
     """A job in a format: its text has comments on what it is of, how it is started, and what is not carried over.
 
-    `unsaid`: what else is not, by field; `told`: what a line says of how the framework runs what is written. Raises ConfigurationError for a format that is not known.
+    `unsaid`: what else is not, by field; `reported`: what a line says of how the framework runs what is written.
+
+    Raises ConfigurationError for a format that is not known.
     """
     if name not in FORMATS:
         near = nearest(name, FORMATS)
@@ -149,7 +158,7 @@ def exported(
         raise ConfigurationError(f"`{name}` is read, not written", f"{writable} are written")
     written = form.write(job)
     written = replace(written, losses={**written.losses, **unsaid})
-    written = replace(written, told=(said := told(written)))
+    written = replace(written, reported=(said := reported(written)))
     if written.text.startswith("{"):  # JSON has no comments
         document = json.loads(written.text)
         document["distir"] = {"from": title, "runs": said, **document["distir"], "not_carried_over": written.lost}

@@ -20,9 +20,9 @@ from distir.configurations.jobs import (
     ALWAYS,
     MICRO_BATCH,
     Job,
+    JobText,
     ReadJob,
     Supplied,
-    Written,
     checked,
     float32,
     optimizer_of,
@@ -383,7 +383,7 @@ def _recomputation(options: Options, model: Decoder | None) -> str:
     return f"full:{layers}"
 
 
-def write(job: Job) -> Written:
+def write(job: Job) -> JobText:
     """The TOML of a job."""
     why = unsaid(job)
     tables: dict[str, dict[str, Any]] = {"model": {}, "training": {}, "parallelism": {}}
@@ -411,7 +411,7 @@ def write(job: Job) -> Written:
     tables["activation_checkpoint"] = {"mode": mode} | ({"selective_ac_option": option} if option else {})
     tables["compile"] = {"enable": job.compile or job.async_tp}
     lines = [f"\n[{name}]\n{_lines(table)}" for name, table in tables.items() if table]
-    return Written("".join(lines).lstrip(), why)
+    return JobText("".join(lines).lstrip(), why)
 
 
 def local_batch(job: Job) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from distir.configurations import torchtitan
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Job, ReadJob, Supplied, Written, unsaid
+from distir.configurations.jobs import Job, JobText, ReadJob, Supplied, unsaid
 from distir.configurations.options import ConfigurationError, Setting, as_list, renamed
 from distir.configurations.python_settings import CHOICE, MADE_BY, PythonSettings, of_python
 from distir.validate.strategies import EIGHT_BITS
@@ -110,7 +110,7 @@ def _model(written: PythonSettings, rest: str, setting: Setting) -> Iterator[tup
         yield f"model.{rest}", setting
 
 
-def write(job: Job) -> Written:
+def write(job: Job) -> JobText:
     """The Python of a job."""
     why = unsaid(job)
     settings: dict[str, Any] = {
@@ -134,7 +134,7 @@ def write(job: Job) -> Written:
     lines.append(f"    config.activation_checkpoint = {f'{made}.Config()' if made else None}")
     imports = f"from torchtitan.distributed.activation_checkpoint import {made}\n\n\n" if made else ""
     body = ["def distributed(config):", '    """A configuration of yours for one model, distributed."""', *lines]
-    return Written("".join([imports, "\n".join([*body, "    return config"]), "\n"]), why)
+    return JobText("".join([imports, "\n".join([*body, "    return config"]), "\n"]), why)
 
 
 TORCHTITAN_PYTHON = configuration_format(

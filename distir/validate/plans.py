@@ -17,12 +17,12 @@ from distir.validate.decoders import decoder_of
 from distir.validate.frameworks import (
     ASYNC_TP,
     ATTENTION_RATES,
-    FRAMEWORKS,
     HOPPERS_DROPOUT,
     HOPPERS_RATES,
     Attention,
     Framework,
     HeldMemory,
+    definition_of,
 )
 from distir.validate.machines import (
     BEFORE_HOPPER,
@@ -79,7 +79,7 @@ def framework_of(run: MeasuredRun) -> Framework:
     """
     if run.fault:
         raise UnsupportedError(run.fault)
-    found = FRAMEWORKS[run.framework]
+    found = definition_of(run.framework)
     if found.layer_wise and _optimizer(run, found) == MUON:
         memory = replace(found.memory, eight_bit_weights=False, remainders=False)
         found = replace(found, overlap=tuple(kind for kind in found.overlap if kind != "weights"), memory=memory)

@@ -156,6 +156,9 @@ WORDS = {
 }
 """The words of columns that have few."""
 
+OPEN = ("framework",)
+"""Columns that may have other words than are known, where these misspell none."""
+
 SYNONYMS: Mapping[str, Mapping[str, str]] = {
     "precision": {"fp8-mx": "mxfp8", "fp8_mx": "mxfp8"},
     "sharding": {"ddp": "zero0", "no_shard": "zero0", "shard_grad_op": "zero2", "full_shard": "zero3", "fsdp": "zero3"},
@@ -295,6 +298,9 @@ def _run(
             continue
         if name in words and text not in words[name]:
             near = nearest(text.lower(), list(words[name]))
+            if near is None and name in OPEN:
+                given[name] = text.lower()
+                continue
             hint = f"did you mean `{near}`?" if near else f"expected one of {', '.join(words[name])}"
             given.setdefault("fault", f"{at}: there is no {name} `{text}`; {hint}")
         given[name] = _value(name, text, at)

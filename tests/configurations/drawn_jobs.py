@@ -1,4 +1,4 @@
-"""Jobs that are drawn for a format: of the values that it says it runs, and of degrees and sizes that fit each other."""
+"""Jobs that are drawn for a format: of values that it says it runs, and of degrees and sizes that fit each other."""
 
 from random import Random
 

@@ -148,6 +148,7 @@ def test_degrees_that_are_left_open_take_the_ranks_there_are():
 )
 def test_experts_of_torchtitan_are_where_it_has_meshes_for_them(degrees, lost):
     sizes = {"seq": 4096, "micro_batch": 1, "global_batch": 64, "sequence_parallel": "tp" in degrees}
+    sizes["overlap"] = degrees["zero"] == 3  # as torchtitan always does
     job = Job(name="qwen3-30b-a3b", model=PUBLISHED["qwen3-30b-a3b"], dp=8, ep=4, **sizes, **degrees)
     written = FORMATS["torchtitan"].write(job)
     assert ("expert_parallel_degree = 4" in written.text) == ("experts" not in lost)

@@ -7,11 +7,12 @@ from random import Random
 
 import pytest
 from drawn_jobs import drawn
+from thorough import most_examples
 
-from distir.configurations import FORMATS, Job, Supplied, answer, program_of, read
+from distir.configurations import FORMATS, ConfigurationError, Job, Supplied, answer, program_of, read
 from distir.configurations.carried import named
 from distir.configurations.jobs import normal
-from distir.configurations.rows import for_kernels_of, job_of_row, unsaid_of_row
+from distir.configurations.rows import for_kernels_of, job_of_row, unsaid_of_row, unsupported
 from distir.models import PUBLISHED
 from distir.models.decoder import Decoder, Latent, Names, Router
 from distir.models.rotary import Rotary
@@ -24,18 +25,19 @@ WRITTEN = [name for name in FORMATS if FORMATS[name].write]
 @pytest.mark.parametrize("name", WRITTEN)
 def test_jobs_that_a_framework_runs_come_back(name):
     """200 of them; each value that the format says it runs is in one of them, other than parts of few models."""
-    form, random, carried = FORMATS[name], Random(name), []
-    for _ in range(600):
+    form, random, carried, wanted = FORMATS[name], Random(name), [], most_examples(200)
+    for _ in range(3 * wanted):
         job = drawn(form, random)
         written = form.write(job)
         assert written.reading is not None, written.lost  # what is written can be read
         if not written.lost:
             assert normal(written.reading.job) == job
+            assert written.reading.framework == form.framework
             carried.append(job)
-        if len(carried) == 200:
+        if len(carried) == wanted:
             break
-    assert len(carried) == 200
-    for field, values in form.runs.items():
+    assert len(carried) == wanted
+    for field, values in form.runs.items() if wanted == 200 else ():
         usual = {value for value in values if not str(value).startswith("modules:")}
         assert usual <= {getattr(job, field) for job in carried}, field
 
@@ -95,11 +97,35 @@ def test_each_field_of_a_job_is_carried_or_lost(name, field):
 EXPERTS = {"experts": 8, "top_k": 2, "expert_ffn": 512}
 SCALED = Rotary(500000.0, factor=8.0, context=8192)
 OF_MODEL = {
-    **{"layers": 6, "width": 2048, "heads": 16, "ffn": 1024, "vocabulary": 1000, "context": 2048, "kv_heads": 4},
-    **{"head_size": 64, "window": 512, "norm": "rms_offset", "epsilon": 1e-6, "head_norm": True, "joint_norm": True},
-    **{"rotary_size": 64, "unrotated_every": 4, "attention_bias": True, "out_bias": True, "mlp_bias": True},
-    **{"activation": "gelu_tanh", "gated": False, "limit": 7.0, "tied": True, "scale": 0.1, "attention_softcap": 50.0},
-    **{"logits_softcap": 30.0, "sinks": True, "scaled_embedding": True, "dropout": 0.1, "attention_dropout": 0.2},
+    "layers": 6,
+    "width": 2048,
+    "heads": 16,
+    "ffn": 1024,
+    "vocabulary": 1000,
+    "context": 2048,
+    "kv_heads": 4,
+    "head_size": 64,
+    "window": 512,
+    "norm": "rms_offset",
+    "epsilon": 1e-6,
+    "head_norm": True,
+    "joint_norm": True,
+    "rotary_size": 64,
+    "unrotated_every": 4,
+    "attention_bias": True,
+    "out_bias": True,
+    "mlp_bias": True,
+    "activation": "gelu_tanh",
+    "gated": False,
+    "limit": 7.0,
+    "tied": True,
+    "scale": 0.1,
+    "attention_softcap": 50.0,
+    "logits_softcap": 30.0,
+    "sinks": True,
+    "scaled_embedding": True,
+    "dropout": 0.1,
+    "attention_dropout": 0.2,
     "window_every": ({"window": 512}, 2),
     "norm_bias": ({"norm": "layer"}, False),
     "experts": (EXPERTS, 4),
@@ -233,10 +259,27 @@ def test_each_field_of_a_plan_is_in_the_job_or_lost(field):
 
 
 def test_the_kind_that_a_framework_has_is_not_lost():
+    full = Row("llama3-8b", 64, 8, 1, 1, 8, 1.0, 1.0, 1, True, checkpoint=True, recompute="full")
+    assert unsaid_of_row(full, Supplied(), "megatron") == {}
     row = Row("llama3-8b", 64, 1, 1, 1, 1, 1.0, 1.0, 1, True)
     row = replace(row, **columns_of(replace(PLAN, context=2, kind="ring")))
     assert unsaid_of_row(row, Supplied(), "megatron") == {}
     assert "a2a" in unsaid_of_row(row, Supplied(), "deepspeed")["plan.kind"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "runs"),
+    [
+        (Plan(8, 1, 1, 8, zero=3, overlap=True, fuse=True), {"torchtitan", "torchtitan-python", "megatron", "fsdp2"}),
+        (Plan(2, 2, 2, 8, schedule="interleaved", sequence=True, zero=1, overlap=True), {"megatron", "nemo"}),
+        (Plan(4, 1, 2, 8, schedule="zb-h1"), set()),
+    ],
+)
+def test_which_frameworks_run_a_plan(plan, runs):
+    row = Row("llama3-8b", 64, 1, 1, 1, 1, 1.0, 1.0, 1, True, hardware="dgx-h100")
+    row = replace(row, **columns_of(plan))
+    found = {name for name in WRITTEN if not unsupported(row, Supplied(), name)}
+    assert found - {"megatron-bridge"} == runs
 
 
 @pytest.mark.parametrize(
@@ -294,12 +337,6 @@ def test_the_head_says_what_import_says_of_the_file(distir, tmp_path, name):
 
 DEBUG = read("torchtitan", SMALL, "job", Supplied()).job.model
 
-TINY = """\
-title = "a small device"
-extends = "dgx-h100"
-[[kinds]]
-"""
-
 
 def test_a_job_that_does_not_fit_ends_with_1(distir, tmp_path):
     (tmp_path / "job.toml").write_text(SMALL.replace("local_batch_size = 2", "local_batch_size = 8192"))
@@ -329,3 +366,23 @@ def test_a_schedule_that_a_framework_lacks_is_said_with_those_that_it_has():
 def test_formats_name_fields_of_jobs():
     known = {field.name for field in dataclasses.fields(Job)}
     assert all(FORMATS[name].runs.keys() <= known for name in WRITTEN)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "message", "help"),
+    [
+        ({"tp": 3, "dp": 1, "global_batch": 1}, "tensor parallelism of 3 does not divide 32 heads", "1, 2 or 4"),
+        ({"tp": 16, "dp": 1, "global_batch": 1}, "16 does not divide 8 heads of keys and values", "1, 2, 4 or 8"),
+        ({"cp": 3, "dp": 1, "global_batch": 1, "zero": 0}, "3 does not divide 4096 tokens of a sequence", "1, 2 or 4"),
+        (
+            {"dp": 6, "global_batch": 6},
+            "ZeRO over 6 replicas does not divide 4096 of the model's width",
+            "1, 2, 4 or 8",
+        ),
+    ],
+)
+def test_degrees_that_do_not_divide_are_said_with_those_that_do(degrees, message, help):
+    with pytest.raises(ConfigurationError) as error:
+        answer(job := replace(JOB, **degrees), program_of(job, "torchtitan", "h100_80gb"))
+    assert message in error.value.message
+    assert help in (error.value.help or "")

@@ -3,12 +3,14 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from run_samples import HEADER, row
 
-from distir.validate import read_runs
+from distir.validate import plan_of, read_runs
+from distir.validate.frameworks import GENERIC
 from distir.validate.machines import machine
 from distir.validate.origin import inputs_digest
 
@@ -25,14 +27,28 @@ def test_groups_and_what_cannot_be_expressed_are_listed(distir, runs_file):
     assert "the micro batch is not stated: a:3" in ended.out
 
 
-def test_runs_of_unknown_machines_and_frameworks_are_listed_beside_the_others(distir, runs_file):
-    path = runs_file(row(id="a:1"), row(id="a:2", gpu="mi300x"), row(id="a:3", framework="maxtext"))
+def test_runs_of_unknown_machines_are_listed_beside_the_others(distir, runs_file):
+    path = runs_file(row(id="a:1"), row(id="a:2", gpu="mi300x"), row(id="a:3", framework="megatrn"))
     ended = distir("validate", path)
     assert ended.code == 0
     assert "runs/megatron" in ended.out
     assert "2 runs cannot be expressed" in ended.out
     assert "there is no gpu `mi300x`; expected one of a100_40gb" in ended.out
-    assert "there is no framework `maxtext`" in ended.out
+    assert "there is no framework `megatrn`; did you mean `megatron`?" in ended.out
+
+
+def test_runs_of_an_unknown_framework_are_predicted_as_generic(distir, runs_file):
+    """Under their own name; what that means, and how sure it is, is said once."""
+    path = runs_file(row(id="a:1", framework="nanotron"), row(id="a:2", framework="Nanotron"), row(id="a:3"))
+    ended = distir("validate", path)
+    assert ended.code == 0
+    assert "runs/nanotron" in ended.out
+    assert "cannot be expressed" not in ended.out
+    assert ended.err.count("the framework `nanotron` is not known: its runs are predicted as `generic`") == 1
+    low, high = GENERIC.band
+    assert f"take {low:g} to {high:g} times as long as these predictions" in ended.err
+    run = read_runs(str(path))[0]
+    assert plan_of(run) == plan_of(replace(run, framework="generic"))
 
 
 def test_a_run_of_which_the_prediction_fails_is_listed_beside_the_others(distir, runs_file, monkeypatch):
