@@ -116,9 +116,9 @@ def declared(
 ) -> Any:
     """Declare a field of `Strategy`: its default, with what `Declared` says.
 
-    `option`: that of the step which says it where it is not the default. `shown`: also a text, with `{}` for the value,
-    of any but the default. Without `tried` a space tries what is `asked` for where what that needs is there, else
-    the default; and nothing where no command asks.
+    `option`: that of the step which says it where it is not the default; without one the step itself does. `shown`:
+    also a text, with `{}` for the value, of any but the default. Without `tried` a space tries what is `asked` for
+    where what that needs is there, else the default; and nothing where no command asks.
     """
     said_of_it: dict[str, Any] = {"column": column, "step": step, "option": option, "said": said, "read": read}
     said_of_it |= {"tried": tried, "depends": tuple(depends), "shown": shown, "asked": asked}
@@ -136,10 +136,10 @@ def _declared(
 ) -> Declared:  # fmt: skip
     def by_option(strategy: Strategy) -> Options | None:
         value = getattr(strategy, name)
-        return None if value == default else {str(option): value}
+        return None if value == default else {} if option is None else {option: value}
 
     def of_option(options: Options) -> Any:
-        return options.get(str(option), default)
+        return True if option is None else options.get(option, default)
 
     def where_needed(space: Choices, strategy: Strategy) -> Sequence[Any]:
         return getattr(space, name) if all(need.met(strategy) for need in needs) else (default,)

@@ -150,11 +150,6 @@ def _degree(place: int, column: str, flag: str, of: str) -> Any:
     )
 
 
-def _applied(name: str, step: str) -> Any:
-    """Whether a step without a value and options is applied."""
-    return declared(False, step, step=step, said=lambda s: {} if getattr(s, name) else None, read=lambda _: True)
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class Strategy:
     """How a program is distributed, whatever the batch size: D replicas of P stages of T shards, K microbatches.
@@ -169,8 +164,8 @@ class Strategy:
     microbatches: int = declared(
         1,
         "K",
+        option="microbatches",
         said=lambda s: {"microbatches": s.microbatches} if s.pipeline > 1 or s.microbatches > 1 else None,
-        read=lambda options: options.get("microbatches", 1),
         tried=lambda space, s: _counts(space, s),
         depends=("data", "pipeline"),
         shown=lambda _: "",
@@ -185,8 +180,8 @@ class Strategy:
     schedule: str = declared(
         "1f1b",
         "schedule",
+        option="schedule",
         said=lambda s: {"schedule": s.schedule} if s.pipeline > 1 else None,
-        read=lambda options: options.get("schedule", "1f1b"),
         tried=lambda space, s: _tried_schedules(space, s),
         depends=("pipeline", "context"),
         shown=lambda s: s.schedule if s.pipeline > 1 and s.schedule != "1f1b" else "",
@@ -203,8 +198,8 @@ class Strategy:
         0,
         "zero",
         step="zero",
+        option=VALUE,
         said=lambda s: {VALUE: s.zero, "partition": "split"} if s.zero else None,
-        read=lambda options: options.get(VALUE, 0),
         tried=lambda space, s: _zero_stages(space, s),
         depends=("data", "pipeline"),
         shown="zero={}",
@@ -222,8 +217,6 @@ class Strategy:
         False,
         "checkpoint",
         step="checkpoint",
-        said=lambda s: {} if s.checkpoint else None,
-        read=lambda _: True,
         shown=lambda s: _recomputation_shown(s),
         asked=Question(
             "checkpoint",
@@ -266,8 +259,6 @@ class Strategy:
         False,
         "fuse",
         step="fuse",
-        said=lambda s: {} if s.fuse else None,
-        read=lambda _: True,
         tried=lambda space, _: (False, True) if space.fuse is None else (space.fuse,),
         shown="fuse",
         asked=Question("fuse", "Fusion", "Fuse each program's ops into kernels.", "switch", on=True, off=False),
@@ -277,8 +268,6 @@ class Strategy:
         False,
         "overlap",
         step="overlap",
-        said=lambda s: {} if s.overlap else None,
-        read=lambda _: True,
         tried=lambda space, s: _overlaps(space, s),
         depends=DEGREES,
         shown="overlap",
@@ -308,7 +297,7 @@ class Strategy:
         0.0,
         "skew",
         said=lambda s: {"skew": s.skew} if s.skew and (s.experts > 1 or s.expert_parallel) else None,
-        read=lambda options: options.get("skew", 0.0),
+        option="skew",
         tried=lambda space, s: (space.skew if s.experts > 1 else 0.0,),
         depends=("experts",),
         shown=lambda _: "",
@@ -330,9 +319,7 @@ class Strategy:
         depends=("context",),
         shown="cp={}",
         asked=Question(
-            "cp",
-            "Degrees of context parallelism",
-            "How many devices share a sequence. [default: 1; of training all]",
+            "cp", "Degrees of context parallelism", "How many devices share a sequence. [default: 1; of training all]"
         ),
     )
     """How many devices share each sequence."""
@@ -504,12 +491,12 @@ class Strategy:
     gradients: str = declared("auto", "gradients", step="grad", option="gradients")
     master: str = declared("beside", "master", step="grad", option="master")
     clip: float | None = declared(None, "clip", step="grad", option="clip")
-    seeded: bool = _applied("seeded", "seeded")
+    seeded: bool = declared(False, "seeded", step="seeded")
     """Whether dropout draws its numbers from a seed."""
     scaling: str = declared("", "fp8", step="fp8", option=VALUE, read=lambda options: options.get(VALUE, "block"))
     """How products in 8-bit floats are scaled, as the step `fp8` says; empty for none."""
     scaled_experts: bool = declared(False, "fp8_experts", step="fp8", option="experts")
-    merged: bool = _applied("merged", "cse")
+    merged: bool = declared(False, "cse", step="cse")
     """Whether what is computed several times is computed once, before anything is recomputed."""
     modules: str = declared("", "modules", step="checkpoint", option="modules")
     """With `checkpoint`: the parts of layers that are recomputed, as that step names them."""
@@ -518,7 +505,7 @@ class Strategy:
         "offload",
         step="offload=activations",
         said=lambda s: {VALUE: "activations", "layers": s.offloaded} if s.offloaded else None,
-        read=lambda options: options.get("layers", 0),
+        option="layers",
     )
     """Of how many of the first layers activations are in the memory of the host until they are needed."""
     state_on_host: bool = declared(
@@ -526,7 +513,6 @@ class Strategy:
         "offload_optimizer",
         step="offload=optimizer",
         said=lambda s: {VALUE: "optimizer"} if s.state_on_host else None,
-        read=lambda _: True,
     )
     """Whether the state of the optimizer is in the memory of the host."""
     layout: str = declared("pdt", "layout", option="layout")
