@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -19,9 +19,9 @@ from distir.diagnostics.spelling import nearest
 from distir.models.decoder import Decoder
 from distir.models.published import resized
 from distir.models.sizes import ModelError
-from distir.search.plan import Plan
 from distir.search.rows import Row, columns_of
 from distir.transform.pipeline import SCHEDULES
+from distir.transform.strategy import SEARCHED
 from distir.validate.frameworks import FRAMEWORKS
 
 
@@ -64,9 +64,9 @@ def unsaid_of_row(row: Row, given: Supplied, framework: str) -> dict[str, str]:
     """What a row's plan says and no job does, by field: what leaves the job as it is without it."""
     job, chosen, unsaid = job_of_row(row, given), FRAMEWORKS[framework], dict[str, str]()
     own = {"kind": chosen.context, "skew": chosen.skew, "recompute": "full"}
-    for field in fields(Plan):
+    for field in SEARCHED.values():
         value = getattr(row.plan, field.name)
-        if field.default is MISSING or value in (field.default, own.get(field.name)):
+        if value in (field.default, own.get(field.name)):
             continue
         without = replace(row, **columns_of(replace(row.plan, **{field.name: field.default})))
         if job_of_row(without, given) == job:

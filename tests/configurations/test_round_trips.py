@@ -16,8 +16,9 @@ from distir.configurations.rows import for_kernels_of, job_of_row, unsaid_of_row
 from distir.models import PUBLISHED
 from distir.models.decoder import Decoder, Latent, Names, Router
 from distir.models.rotary import Rotary
-from distir.search.plan import Plan
 from distir.search.rows import Row, columns_of
+from distir.transform import Strategy
+from distir.transform.strategy import SEARCHED
 
 WRITTEN = [name for name in FORMATS if FORMATS[name].write]
 
@@ -213,30 +214,30 @@ def test_models_of_megatron_are_what_its_arguments_say(model, lost):
         assert known.get(words, words) in " ".join(written.lost)
 
 
-PLAN = Plan(8, 1, 1, 8, zero=3, overlap=True)
+PLAN = Strategy(8, 1, 1, 8, zero=3, overlap=True)
 OF_PLAN = {
     "data": (PLAN, 4),
     "tensor": (PLAN, 2),
     "pipeline": (PLAN, 2),
     "microbatches": (PLAN, 4),
-    "schedule": (Plan(2, 1, 4, 8), "zb-h1"),
+    "schedule": (Strategy(2, 1, 4, 8), "zb-h1"),
     "zero": (PLAN, 1),
     "checkpoint": (PLAN, True),
     "recompute": (replace(PLAN, checkpoint=True), "products"),
-    "stages": (Plan(4, 1, 2, 8), (15, 17)),
-    "sums": (Plan(4, 1, 2, 8), "stage"),
+    "stages": (Strategy(4, 1, 2, 8), (15, 17)),
+    "sums": (Strategy(4, 1, 2, 8), "stage"),
     "fuse": (PLAN, True),
-    "overlap": (Plan(8, 1, 1, 8, zero=3), True),
+    "overlap": (Strategy(8, 1, 1, 8, zero=3), True),
     "experts": (PLAN, 4),
     "skew": (replace(PLAN, experts=4), 1.5),
     "context": (PLAN, 2),
     "kind": (replace(PLAN, context=2), "allgather"),
-    "virtual": (Plan(4, 1, 2, 8, schedule="interleaved"), 4),
-    "chunks": (Plan(4, 1, 2, 8, schedule="seq1f1b"), 4),
+    "virtual": (Strategy(4, 1, 2, 8, schedule="interleaved"), 4),
+    "chunks": (Strategy(4, 1, 2, 8, schedule="seq1f1b"), 4),
     "shard": (PLAN, 4),
-    "sequence": (Plan(4, 2, 1, 8), True),
-    "balance": (Plan(4, 1, 2, 8), "cost"),
-    "etp": (Plan(4, 2, 1, 8, experts=4), 1),
+    "sequence": (Strategy(4, 2, 1, 8), True),
+    "balance": (Strategy(4, 1, 2, 8), "cost"),
+    "etp": (Strategy(4, 2, 1, 8, experts=4), 1),
     "cp_experts": (replace(PLAN, experts=2, context=2), True),
     "passes": (replace(PLAN, tensor=2), True),
 }
@@ -244,7 +245,7 @@ OF_PLAN = {
 
 
 def test_every_field_of_a_plan_is_tried():
-    assert OF_PLAN.keys() == {field.name for field in fields(Plan)}
+    assert OF_PLAN.keys() == {*SEARCHED}
 
 
 @pytest.mark.parametrize("field", OF_PLAN)
@@ -270,9 +271,12 @@ def test_the_kind_that_a_framework_has_is_not_lost():
 @pytest.mark.parametrize(
     ("plan", "runs"),
     [
-        (Plan(8, 1, 1, 8, zero=3, overlap=True, fuse=True), {"torchtitan", "torchtitan-python", "megatron", "fsdp2"}),
-        (Plan(2, 2, 2, 8, schedule="interleaved", sequence=True, zero=1, overlap=True), {"megatron", "nemo"}),
-        (Plan(4, 1, 2, 8, schedule="zb-h1"), set()),
+        (
+            Strategy(8, 1, 1, 8, zero=3, overlap=True, fuse=True),
+            {"torchtitan", "torchtitan-python", "megatron", "fsdp2"},
+        ),
+        (Strategy(2, 2, 2, 8, schedule="interleaved", sequence=True, zero=1, overlap=True), {"megatron", "nemo"}),
+        (Strategy(4, 1, 2, 8, schedule="zb-h1"), set()),
     ],
 )
 def test_which_frameworks_run_a_plan(plan, runs):

@@ -53,7 +53,7 @@ from distir.transform.mesh.moves import NoWay
 from distir.transform.mesh.spread import SequenceSpread, SpreadSums
 from distir.transform.mesh.sums import PendingSums
 from distir.transform.mesh.typed import Execution, Executions
-from distir.transform.mesh.values import Loose, PlacedValues, claims_of, placed_as
+from distir.transform.mesh.values import FIXED, Loose, PlacedValues, claims_of, placed_as
 from distir.transform.mesh.wanted import Gradient, Wanted, gradients_returned, wanted_of_call
 from distir.transform.orphans import without_orphans
 from distir.transform.sharding.decide import Exchanged, NoRule, NotExchanged
