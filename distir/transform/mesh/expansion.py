@@ -51,7 +51,7 @@ from distir.ops.mesh import COLLECTIVES
 from distir.ops.tuples import TUPLING
 from distir.placement.along import (
     Nested,
-    Owned,
+    OwnedBy,
     Split,
     State,
     Unsplit,
@@ -144,7 +144,7 @@ def placement(type: Type, meshes: Meshes) -> State:
     names = [axis for axis, _ in axes]
     cut = [names.index(place.axis) for place in placed if isinstance(place, SplitAlong) and place.axis in names]
     order = (*cut, *(k for k in range(len(axes)) if k not in cut))
-    owned = any(isinstance(state, Owned) for state in states)
+    owned = any(isinstance(state, OwnedBy) for state in states)
     if not owned and all(cut.index(a) < cut.index(b) for a in cut for b in cut if a < b and states[a] == states[b]):
         return nested(states, sizes) if axes else state_of(None)
     return Nested(tuple(zip(states, sizes, strict=True)), order)
@@ -173,7 +173,7 @@ def _listed(state: State, type: Type, entry: Function) -> State:
     return _with_blocks(state, type, entry)
 
 
-def _with_blocks(state: Unsplit | Split | Owned, type: Type, entry: Function) -> Unsplit | Split | Owned:
+def _with_blocks(state: Unsplit | Split | OwnedBy, type: Type, entry: Function) -> Unsplit | Split | OwnedBy:
     if not isinstance(state, Split) or not state.is_repeated or not isinstance(type, TensorType):
         return state
     ((block,), dim) = state.blocks, (type.shape or ())[state.axis]
@@ -439,9 +439,9 @@ class _Body(ShardedBody):
         match now, then:
             case Unsplit.PARTIAL, Unsplit.WHOLE:
                 made = self._collective(name, "MPIAllreduce", arg, w, then)
-            case Unsplit.PARTIAL, Owned():
+            case Unsplit.PARTIAL, OwnedBy():
                 made = self._collective(name, "MPIReduce", arg, w, then, root=_device_of(w))
-            case Owned(), _:
+            case OwnedBy(), _:
                 made = self._collective(name, "MPIBroadcast", arg, w, then, root=_device_of(w))
             case Unsplit.GREATEST, Unsplit.WHOLE:
                 made = self._greatest(arg, name, w)

@@ -46,7 +46,7 @@ from distir.ir.places import Place, Repeated
 from distir.ir.rewrite import facts_of, mapped, with_names
 from distir.ops import Reject, Value, type_of
 from distir.ops.tuples import TUPLING
-from distir.placement.along import Owned, Split, State, any_split, is_host
+from distir.placement.along import OwnedBy, Split, State, any_split, is_host
 from distir.placement.rule import Typing
 from distir.transform.mesh.collectives import Collectives, order_of_cuts
 from distir.transform.mesh.moves import NoWay
@@ -395,7 +395,7 @@ def _may_be_returned(place: Place) -> bool:
 def _is_loose(found: State) -> bool:
     if isinstance(found, tuple):
         return any(map(_is_loose, found))
-    return isinstance(found, (Split, Owned)) and found.loose
+    return isinstance(found, (Split, OwnedBy)) and found.loose
 
 
 def _has_blocks(found: State) -> bool:
