@@ -66,7 +66,7 @@ def _bytes(entry: Function, numbers: Sequence[int]) -> int:
 def _at(rank: int, axes: Mapping[str, int]) -> dict[str, State]:
     """The owner of this rank, along each of the axes, of which the first is outermost."""
     found: dict[str, State] = {}
-    for axis, size in reversed(axes.items()):
+    for axis, size in reversed([*axes.items()]):
         rank, number = divmod(rank, size)
         found[axis] = OwnedBy(number + 1)
     return found

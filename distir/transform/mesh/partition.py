@@ -123,7 +123,7 @@ class MeshPartition:
 
         `wanted`: how results that are gradients are wanted, which are reduced where they are computed, if any is.
         """
-        name, of_tokens = call.function, set() if self.spread is None else {self.spread.axis}
+        name, of_tokens = call.function, FIXED if self.spread is None else frozenset({self.spread.axis})
         phase = call.facts.phase if any(own - of_tokens for own in loose) else ""
         key = (name, args, loose, wanted, phase)
         known = self._done.get(key)

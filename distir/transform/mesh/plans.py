@@ -93,7 +93,7 @@ def _types(
 ) -> tuple[Type, ...]:
     """The types of parameters that are placed so, and stored so by replicas."""
     rows = zip(entry.params, placed, stored, strict=True)
-    return tuple(_placed(p.type, {a: own.get(a, WHOLE) for a in ORDER} | parts) for p, own, parts in rows)
+    return tuple(_placed(p.type, {a: own.get(a, WHOLE) for a in ORDER} | {**parts}) for p, own, parts in rows)
 
 
 def _all_stored(

@@ -150,11 +150,11 @@ def mesh(
         is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
         wanted = gradients(entry, analysis, updated, per_microbatch=zero > 1 and not is_staged)
         spread = SequenceSpread(TENSOR, tokens(analysis, entry)) if sequence else None
-        partition = MeshPartition(analysis, tuple(sizes.items()), replicas, spread, sums == "float32")
-        made = partition.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
-        if sequence and not partition.spread_sums:
+        program = MeshPartition(analysis, tuple(sizes.items()), replicas, spread, sums == "float32")
+        made = program.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
+        if sequence and not program.spread_sums:
             raise ProgramError([no_sequence(entry, tp)])
-        return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, partition.returned)
+        return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, program.returned)
 
 
 def _refuse_other_words(option: str, found: str, known: Sequence[str]) -> None:
