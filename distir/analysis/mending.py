@@ -10,7 +10,7 @@ from distir.ir import Apply, Attributes, Constant, Part, TensorType, Type
 from distir.ir.places import cuts_of, show_axes
 from distir.ops import Reject, Value, type_of
 from distir.ops.mesh import stating
-from distir.placement.along import GREATEST, PARTIAL, Owned, Split, State
+from distir.placement.along import GREATEST, PARTIAL, OwnedBy, Split, State
 from distir.placement.nearest import Nearest, Reshard, means_of
 from distir.placement.typings import item_along
 from distir.syntax import print_literal
@@ -49,7 +49,7 @@ def described(state: State) -> str:
     if isinstance(state, Split):
         how = " by blocks" if state.blocks else ""
         return f"split in dimension {state.axis}{how}{' in zig-zag' if state.zigzag else ''}"
-    if isinstance(state, Owned):
+    if isinstance(state, OwnedBy):
         return f"on device {state.number} alone"
     return "a pending sum" if state is PARTIAL else "a pending maximum" if state is GREATEST else "whole"
 
@@ -83,7 +83,7 @@ def inserted(statement: Apply, change: Reshard, axes: Sequence[str]) -> Apply | 
     elif change.means == "AllToAll":
         assert isinstance(change.now, Split)
         attrs |= {"split": change.axis or 0, "join": change.now.axis}
-    elif isinstance(change.needed, Owned):
+    elif isinstance(change.needed, OwnedBy):
         attrs["to"] = named_numbers([change.needed.number] * len(axes))
     elif change.axis is not None:
         attrs["dim"] = change.axis

@@ -13,6 +13,7 @@ from distir.ir import (
     HOST,
     AnyType,
     Apply,
+    Constant,
     Meshes,
     OwnedAlong,
     Part,
@@ -98,7 +99,7 @@ def _changed(statement: Apply, x: TensorType, axes: tuple[str, ...]) -> Places:
     return places((*rest, *(PendingAlong(axis, "sum") for axis in axes))) if rule.after == "sum" else rest
 
 
-def _owned(statement: Apply, x: TensorType, axes: tuple[str, ...], to: object) -> Places:
+def _owned(statement: Apply, x: TensorType, axes: tuple[str, ...], to: Constant) -> Places:
     """The placement of a sum that one device along each axis has. Raises Reject."""
     numbers = to if isinstance(to, tuple) else (to,)
     if len(numbers) != len(axes):

@@ -10,7 +10,7 @@ from distir.ir import HOST, AnyType, Meshes, OwnedAlong, PendingAlong, SplitAlon
 from distir.ir.places import Place, along
 from distir.ir.types import device_of
 from distir.ops import Value, type_of
-from distir.placement.along import GREATEST, PARTIAL, WHOLE, Owned, Split, State, Unsplit
+from distir.placement.along import GREATEST, PARTIAL, WHOLE, OwnedBy, Split, State, Unsplit
 from distir.placement.part_types import part_of
 
 
@@ -58,7 +58,7 @@ def state(v: Value, axis: str) -> State:
     return tuple(state(item, axis) for item in v) if isinstance(v, tuple) else WHOLE
 
 
-def state_of(place: Place | None) -> Unsplit | Split | Owned:
+def state_of(place: Place | None) -> Unsplit | Split | OwnedBy:
     """An entry of a placement as a state along its axis."""
     match place:
         case None:
@@ -66,7 +66,7 @@ def state_of(place: Place | None) -> Unsplit | Split | Owned:
         case SplitAlong(dim, _, blocks, zigzag):
             return Split(dim, blocks, zigzag=zigzag)
         case OwnedAlong(_, number):
-            return Owned(number)
+            return OwnedBy(number)
         case PendingAlong(how="sum"):
             return PARTIAL
         case PendingAlong():
@@ -77,7 +77,7 @@ def place_of(state: State, axis: str) -> Place | None:
     """A state along an axis as an entry of a placement; None where the value is whole."""
     if isinstance(state, Split):
         return SplitAlong(state.axis, axis, state.blocks, state.zigzag)
-    if isinstance(state, Owned):
+    if isinstance(state, OwnedBy):
         return OwnedAlong(axis, state.number)
     return PendingAlong(axis, "sum") if state is PARTIAL else PendingAlong(axis, "max") if state is GREATEST else None
 

@@ -66,7 +66,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class OwnedBy:
     """Whole on one device, which has this number along the axis, from 1; the others do not have it.
 
     `loose`: only to be stored so. An op that is not of it alone yields: it needs the value on every device.
@@ -83,17 +83,17 @@ class Nested:
     So are experts, of which each shard has the same part as some others, or a part of the matrices of some.
     """
 
-    parts: tuple[tuple[Unsplit | Split | Owned, int], ...]
+    parts: tuple[tuple[Unsplit | Split | OwnedBy, int], ...]
     order: tuple[int, ...] = ()
     """The factors in the order in which they cut a dimension, the outermost first, where it is another."""
 
     @property
-    def cuts(self) -> tuple[tuple[int, Unsplit | Split | Owned, int], ...]:
+    def cuts(self) -> tuple[tuple[int, Unsplit | Split | OwnedBy, int], ...]:
         """For each factor, in the order in which they cut: its number, the state along it, and its size."""
         return tuple((k, *self.parts[k]) for k in self.order or range(len(self.parts)))
 
 
-State = Union[Unsplit, Split, Owned, Nested, "tuple[State, ...]"]
+State = Union[Unsplit, Split, OwnedBy, Nested, "tuple[State, ...]"]
 WHOLE, PARTIAL, GREATEST = Unsplit.WHOLE, Unsplit.PARTIAL, Unsplit.GREATEST
 
 
@@ -102,7 +102,7 @@ def nested(states: Sequence[State], factors: Sequence[int]) -> State:
     if all(state == states[0] for state in states):
         return states[0]
     assert not any(isinstance(state, (tuple, Nested)) for state in states)
-    return Nested(tuple(zip(cast("Sequence[Unsplit | Split | Owned]", states), factors, strict=True)))
+    return Nested(tuple(zip(cast("Sequence[Unsplit | Split | OwnedBy]", states), factors, strict=True)))
 
 
 def parts_of(state: State) -> tuple[tuple[State, int], ...]:
@@ -114,7 +114,7 @@ def is_owned(state: State) -> bool:
     """Whether only some devices have it, or an item of it."""
     if isinstance(state, tuple):
         return any(map(is_owned, state))
-    return any(isinstance(part, Owned) for part, _ in parts_of(state))
+    return any(isinstance(part, OwnedBy) for part, _ in parts_of(state))
 
 
 def state_along(state: State, factor: int) -> State:
@@ -172,7 +172,7 @@ def loosened(found: State) -> State:
     """The placement with each split, or owner, loose."""
     if isinstance(found, tuple):
         return tuple(map(loosened, found))
-    return replace(found, loose=True) if isinstance(found, (Split, Owned)) else found
+    return replace(found, loose=True) if isinstance(found, (Split, OwnedBy)) else found
 
 
 def any_split(found: State, holds: Callable[[Split], bool]) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from distir.ir import Attributes, TupleType, Type
 from distir.ops import Op, Value, item_of, type_of
-from distir.placement.along import GREATEST, PARTIAL, WHOLE, Owned, Split, State, is_host
+from distir.placement.along import GREATEST, PARTIAL, WHOLE, OwnedBy, Split, State, is_host
 from distir.placement.rule import Typing, elements
 from distir.placement.typings import candidates, draws, is_refused, item_along, typings
 
@@ -66,7 +66,7 @@ def nearest(
         return Nearest(None, (), _refusal(op, attrs, vs))
     if any(isinstance(type_of(v), TupleType) for v in vs):
         return _of_items(op, attrs, vs, states, ws, size)
-    if any(isinstance(s, Owned) for s in states):
+    if any(isinstance(s, OwnedBy) for s in states):
         return _of_owners(op, states)
     ranked: list[tuple[tuple[int, int, int], Typing, tuple[Reshard, ...]]] = []
     every = [*candidates(op, attrs, vs, states, ws, size or 1), *_as_sums(op, attrs, vs, states, ws, size)]
@@ -87,9 +87,9 @@ def nearest(
 def means_of(now: State, needed: State) -> Means | None:
     """The collective that brings a value into another placement, or the local op; None if it takes several."""
     match now, needed:
-        case (Owned(), _) if needed is WHOLE:
+        case (OwnedBy(), _) if needed is WHOLE:
             return "Broadcast"
-        case (_, Owned()) if now is PARTIAL:
+        case (_, OwnedBy()) if now is PARTIAL:
             return "Reduce"
         case (_, Split(blocks=blocks)) if now is PARTIAL and not blocks:
             return "ReduceScatter"
@@ -111,13 +111,13 @@ def means_of(now: State, needed: State) -> Means | None:
 
 def _of_owners(op: Op, states: Sequence[State]) -> Nearest:
     """Of operands of which some are on one device alone: sums go to it; else they are made whole."""
-    owners = [s for s in states if isinstance(s, Owned)]
-    others = [s for s in states if not isinstance(s, Owned) and s is not WHOLE]
+    owners = [s for s in states if isinstance(s, OwnedBy)]
+    others = [s for s in states if not isinstance(s, OwnedBy) and s is not WHOLE]
     if len({*owners}) == 1 and all(s is PARTIAL for s in others):
         needed: list[State] = [owners[0] if s is PARTIAL else s for s in states]
         reason = f"`{op.name}` is computed by the owner of its operands, which has no sum"
     else:
-        needed = [WHOLE if isinstance(s, Owned) else s for s in states]
+        needed = [WHOLE if isinstance(s, OwnedBy) else s for s in states]
         several = len({*owners}) > 1
         found = "other devices have other operands" if several else "other operands are parts, which it has not all"
         reason = f"`{op.name}` is computed by the owner of its operands, and {found}"

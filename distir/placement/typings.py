@@ -11,7 +11,7 @@ from distir.ops import Op, Value, bind, item_of, type_of
 from distir.ops.group import represented
 from distir.ops.infer import match_operands
 from distir.ops.splitting import layout
-from distir.placement.along import PARTIAL, WHOLE, Owned, Split, State, is_host
+from distir.placement.along import PARTIAL, WHOLE, OwnedBy, Split, State, is_host
 from distir.placement.rule import Typing, at, by_letter, kept
 
 
@@ -54,15 +54,15 @@ def _typings(
         return _of_items(op, attrs, vs, states, ws, size)
     if is_refused(op, attrs, vs):
         return ()
-    if any(isinstance(s, Owned) for s in states):
+    if any(isinstance(s, OwnedBy) for s in states):
         return by_owner(vs, states, ws) or over_owners(op, vs, states, ws, size)
     return tuple(t for t in candidates(op, attrs, vs, states, ws, size) if fits(t, vs, states))
 
 
 def by_owner(vs: Sequence[Value], states: tuple[State, ...], ws: Sequence[Type]) -> tuple[Typing, ...]:
     """The typing of an op that the owner of its operands computes alone, if the others are whole there."""
-    owners = {s for s in states if isinstance(s, Owned)}
-    others = [s for s in states if not isinstance(s, Owned)]
+    owners = {s for s in states if isinstance(s, OwnedBy)}
+    others = [s for s in states if not isinstance(s, OwnedBy)]
     if len(owners) > 1 or any(s is not WHOLE for s in others):
         return ()
     (owner,) = owners
@@ -75,8 +75,8 @@ def over_owners(
     """The typing of a sum of what several devices have: of its terms, where each has some."""
     if op.name != "Sum" or not isinstance(ws[0], TensorType):
         return ()
-    numbers = {s.number for s in states if isinstance(s, Owned)}
-    rest = [s for s in states if not isinstance(s, Owned)]
+    numbers = {s.number for s in states if isinstance(s, OwnedBy)}
+    rest = [s for s in states if not isinstance(s, OwnedBy)]
     alike = all(isinstance(t := type_of(v), TensorType) and t.shape == ws[0].shape for v in vs)
     has_each = bool(rest) or (size > 1 and len(numbers) == size)
     return (Typing(states, (PARTIAL,)),) if alike and has_each and all(s is PARTIAL for s in rest) else ()

@@ -442,14 +442,14 @@ def test_a_function_of_values_of_unknown_rank_is_checked_where_it_is_called():
 
 def test_what_a_replica_stores_whole_is_said():
     module = read("""
-        func @main(%x: Tensor[Float32, (4, 3), 1] {batch = 0}, %w: Tensor[Float32, (3, 3), 1] {param}) {
-          %y = MatMul(%x, %w)
+        func @main(%x: Tensor[Float32, (4, 3), 1] {batch = 0}, %b: Tensor[Float32, (3,), 1] {param}) {
+          %y = Add(%x, %b)
           return %y
         }
     """).module
     with listening() as said:
         distir.transform(module, "mesh", "dp=2", "zero=3")
-    assert said == ["each replica stores all of `%w`: no dimension divides by their number"]
+    assert said == ["each replica stores all of `%b`: no dimension divides by their number"]
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -54,7 +54,7 @@ from distir.ops.tuples import TUPLING
 from distir.ops.views import VIEWS
 from distir.placement.along import (
     Nested,
-    Owned,
+    OwnedBy,
     Split,
     State,
     Unsplit,
@@ -155,7 +155,7 @@ def placement(type: Type, meshes: Meshes) -> State:
     names = [axis for axis, _ in axes]
     cut = [names.index(place.axis) for place in placed if isinstance(place, SplitAlong) and place.axis in names]
     order = (*cut, *(k for k in range(len(axes)) if k not in cut))
-    owned = any(isinstance(state, Owned) for state in states)
+    owned = any(isinstance(state, OwnedBy) for state in states)
     if not owned and all(
         cut.index(a) < cut.index(b) for a in cut for b in cut if a < b and _cut_alike(states[a], states[b])
     ):
@@ -193,7 +193,7 @@ def _listed(state: State, type: Type, entry: Function) -> State:
     return _with_blocks(state, type, entry)
 
 
-def _of_parts(state: Nested, factor: int) -> Unsplit | Split | Owned:
+def _of_parts(state: Nested, factor: int) -> Unsplit | Split | OwnedBy:
     """The state along an axis of the parts along those that are outside of it: of their blocks."""
     own, _ = state.parts[factor]
     if not isinstance(own, Split) or len(own.blocks) < 2:
@@ -202,7 +202,7 @@ def _of_parts(state: Nested, factor: int) -> Unsplit | Split | Owned:
     return replace(own, blocks=own.blocks[: len(own.blocks) // math.prod(outer)])
 
 
-def _with_blocks(state: Unsplit | Split | Owned, type: Type, entry: Function) -> Unsplit | Split | Owned:
+def _with_blocks(state: Unsplit | Split | OwnedBy, type: Type, entry: Function) -> Unsplit | Split | OwnedBy:
     if not isinstance(state, Split) or not state.is_repeated or not isinstance(type, TensorType):
         return state
     ((block,), dim) = state.blocks, (type.shape or ())[state.axis]
@@ -519,9 +519,9 @@ class _Body(ShardedBody):
         match now, then:
             case Unsplit.PARTIAL, Unsplit.WHOLE:
                 made = self._collective(name, "MPIAllreduce", arg, w, then)
-            case Unsplit.PARTIAL, Owned():
+            case Unsplit.PARTIAL, OwnedBy():
                 made = self._collective(name, "MPIReduce", arg, w, then, root=_device_of(w))
-            case Owned(), _:
+            case OwnedBy(), _:
                 made = self._collective(name, "MPIBroadcast", arg, w, then, root=_device_of(w))
             case Unsplit.GREATEST, Unsplit.WHOLE:
                 made = self._greatest(arg, name, w)

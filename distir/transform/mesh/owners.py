@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from distir.ir import HOST, Apply, Function, types
-from distir.placement.along import Owned, State
+from distir.placement.along import OwnedBy, State
 from distir.transform.mesh.wanted import is_update
 
 PARTITIONS = ("split", "owner")
@@ -68,5 +68,5 @@ def _at(rank: int, axes: Mapping[str, int]) -> dict[str, State]:
     found: dict[str, State] = {}
     for axis, size in reversed([*axes.items()]):
         rank, number = divmod(rank, size)
-        found[axis] = Owned(number + 1)
+        found[axis] = OwnedBy(number + 1)
     return found

@@ -73,7 +73,7 @@ class StagedExpansion(Expansion):
         for rank, cut in sorted(cuts, key=lambda step: (step[0], len(step[1]))):
             self._cut(item, known, rank, cut, cuts)
         for to, (pieces, name) in enumerate(zip(item.pieces, made, strict=True)):
-            if to not in self.ranks(item.result):
+            if self._held is not None and to not in self._held(item.result):
                 continue
             joins = [join for join in item.joins if join[1] > 1]
             device = Attributes({"device": self.mesh.device(item.to, to)})

@@ -14,7 +14,7 @@ from distir.analysis.placing import dividing
 from distir.ir import Apply, SplitAlong, TensorType, TupleType
 from distir.ir.places import cuts_of
 from distir.ops import OPS, Value, item_of, type_of
-from distir.placement.along import PARTIAL, WHOLE, Owned, Split, State, any_split, is_host, of_item
+from distir.placement.along import PARTIAL, WHOLE, OwnedBy, Split, State, any_split, is_host, of_item
 from distir.placement.rule import Typing
 from distir.placement.typings import over_owners
 from distir.transform.mesh.collectives import is_as_needed, order_of_cuts
@@ -112,11 +112,11 @@ def typing_along(
     if any(isinstance(type_of(v), TupleType) for v in vs):
         size = dividing(vs, axis, dict(values.axes)) or 1  # sizes are numbers
         return _of_items(op.name, statement, whole, states, ws, size)
-    if any(isinstance(s, Owned) for s in states):
+    if any(isinstance(s, OwnedBy) for s in states):
         found = _by_owner(whole, states, ws) or next(iter(over_owners(op, whole, tuple(states), made, size)), None)
         if found is not None:
             return found
-        states = [WHOLE if isinstance(s, Owned) else s for s in states]
+        states = [WHOLE if isinstance(s, OwnedBy) else s for s in states]
     if axis in whole_along:
         states = [WHOLE if isinstance(s, Split) else s for s in states]
 
@@ -134,14 +134,14 @@ def _by_owner(vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value])
 
     What is only stored by its owner is needed by all, but by an op that is of nothing else on devices.
     """
-    owners = {s for s in states if isinstance(s, Owned)}
+    owners = {s for s in states if isinstance(s, OwnedBy)}
     fixed = {s for s in owners if not s.loose} or owners
-    rest = [s for v, s in zip(vs, states, strict=True) if not isinstance(s, Owned) and not is_host(v)]
+    rest = [s for v, s in zip(vs, states, strict=True) if not isinstance(s, OwnedBy) and not is_host(v)]
     (owner, *others) = fixed
     if others or any(s is not WHOLE and s is not PARTIAL for s in rest) or (owner.loose and rest):
         return None
-    needed = (Owned(owner.number) if s is PARTIAL or s == replace(owner, loose=True) else s for s in states)
-    found = tuple(WHOLE if isinstance(s, Owned) and s.number != owner.number else s for s in needed)
+    needed = (OwnedBy(owner.number) if s is PARTIAL or s == replace(owner, loose=True) else s for s in states)
+    found = tuple(WHOLE if isinstance(s, OwnedBy) and s.number != owner.number else s for s in needed)
     return Typing(found, tuple(WHOLE if is_host(w) else owner for w in ws))
 
 
@@ -202,4 +202,4 @@ def _depends_on_sizes(typing: Typing) -> bool:
 
 
 def _is_loose(found: State) -> bool:
-    return (isinstance(found, Owned) and found.loose) or any_split(found, lambda split: split.loose)
+    return (isinstance(found, OwnedBy) and found.loose) or any_split(found, lambda split: split.loose)

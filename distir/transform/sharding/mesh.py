@@ -11,7 +11,7 @@ from typing import Literal
 
 from distir.ir import HOST, Apply, Attributes, Call, Function, Module, Statement, TensorType, TupleType, Type, types
 from distir.ops.group import represented
-from distir.placement.along import Owned, State, parts_of
+from distir.placement.along import OwnedBy, State, parts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Mesh:
         if isinstance(state, tuple):
             found = {rank for item in state for rank in self.having(item)}
             return sorted(found) if state else range(self.ranks)
-        owned = [(k, own.number - 1) for k, (own, _) in enumerate(parts_of(state)) if isinstance(own, Owned)]
+        owned = [(k, own.number - 1) for k, (own, _) in enumerate(parts_of(state)) if isinstance(own, OwnedBy)]
         if not owned:
             return range(self.ranks)
         return [rank for rank in range(self.size) if all(self.coordinate(rank, (k,)) == n for k, n in owned)]

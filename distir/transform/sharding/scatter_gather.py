@@ -35,7 +35,7 @@ from distir.ir.rewrite import substituted
 from distir.ops import Value, type_of
 from distir.ops.group import GROUPED
 from distir.ops.layout import Shared
-from distir.placement.along import WHOLE, Nested, Owned, Split, State, is_host, is_whole, is_zigzag
+from distir.placement.along import WHOLE, Nested, OwnedBy, Split, State, is_host, is_whole, is_zigzag
 from distir.placement.part_types import part_of
 from distir.transform.sharding.items import at_rank, moved_attributes
 from distir.transform.sharding.mesh import IN_ORDER, Mesh, Order
@@ -211,7 +211,7 @@ def _spread_along(
     """Write one value for each device, from a value on the first one: along one factor after the other."""
     held: dict[int, Arg] = {0: arg}
     for k, own, size in state.cuts:
-        if isinstance(own, Owned):
+        if isinstance(own, OwnedBy):
             held = {rank + (own.number - 1) * mesh.inner(k): part for rank, part in held.items()}
             for rank in held if own.number > 1 else ():
                 held[rank] = f.apply("Send", held[rank], results=(f"{hint}_owned",), device=devices[rank])[0]
@@ -261,7 +261,7 @@ def _join_along(
     """Write the value of which the devices hold parts, on the first of them: along one factor after the other."""
     held: dict[int, Arg] = dict(zip(mesh.having(state), parts, strict=True))
     for k, own, size in reversed(state.cuts):
-        if isinstance(own, Owned):
+        if isinstance(own, OwnedBy):
             held = {rank - (own.number - 1) * mesh.inner(k): part for rank, part in held.items()}
             for rank in held if own.number > 1 else ():
                 held[rank] = f.apply("Send", held[rank], results=(f"{hint}_first",), device=devices[rank])[0]
