@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from distir.analysis.domains import Instance
-from distir.analysis.mending import ending, named, shown
+from distir.analysis.mending import bringing, ending, named, shown
 from distir.analysis.stated_places import complaint
 from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import Diagnostic
@@ -68,7 +68,7 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
         if number is not None and drifts:
             param = entry.params[number]
             message = f"{what} replaces `%{param.name}`, of type `{param.type}`, and is `{found}`: copies would differ"
-            hint = "bring it to where the parameter is"
+            hint = bringing(found, param.type) or "bring it to where the parameter is"
             if pending is not None:
                 hint = f"sum the gradient along {show_axes(pending.axes)} before the update"
             yield Diagnostic(codes.DRIFTING, site, message, help=hint)

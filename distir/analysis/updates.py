@@ -14,6 +14,7 @@ from distir.ir import DISCARD, Apply, Arg, Call, Function, Module, names
 from distir.ir.deep import Deep, finish
 from distir.ir.roles import is_held
 from distir.ops import OPS
+from distir.ops.mesh import COLLECTIVES
 
 Consists = frozenset[tuple[str, bool]]
 """The parameters that a value consists of, and whether they were updated."""
@@ -26,7 +27,7 @@ REARRANGING = frozenset(
         *("Split", "Concat", "Slice", "Pad", "Transpose", "Fetch", "Offload"),
     ]
 )
-"""Ops whose results consist of elements of their operands, besides communication."""
+"""Ops whose results consist of elements of their operands, besides communication and the collectives of a mesh."""
 
 
 @dataclass
@@ -83,7 +84,7 @@ class ParameterUpdates:
             return [
                 frozenset((name, True) for name, _ in given[taken[i]]) if i in taken else NOTHING for i in range(count)
             ]
-        if op.communication is not None or statement.op in REARRANGING:
+        if op.communication is not None or statement.op in COLLECTIVES or statement.op in REARRANGING:
             return [given[0] if len(given) == 1 else NOTHING.union(*given)] * count
         counted = [of for arg, of in zip(statement.args, given, strict=True) if isinstance(arg, str)]
         if statement.op == "Add" and len(counted) == 1:  # a step count

@@ -89,6 +89,22 @@ func @main(
 }
 """
 
+STATE_IN_PARTS = """\
+func @main(
+  %x: Tensor[Float32, (8@dp, 16), 1] {batch = 0},
+  %w: Tensor[Float32, (16, 4), 1] {param},
+  %m: Tensor[Float32, (16@dp, 4), 1] {state}
+) mesh (dp = 2) {
+  %y = MatMul(%x, %w)
+  %dw_own = Gemm[transA = true](%x, %y)
+  %dw = ReduceScatter[axis = "dp", dim = 0](%dw_own)
+  %part = Shard[axis = "dp", dim = 0](%w)
+  %updated, %m_next = Momentum(%part, %dw, %m)
+  %gathered = AllGather[axis = "dp", dim = 0](%updated)
+  return %gathered, %m_next
+}
+"""
+
 STAGES = """\
 func @stage(%x, %w) kernel {
   %h = MatMul(%x, %w)
@@ -170,6 +186,7 @@ PROGRAMS = {
     "mlp": MLP,
     "attention": ATTENTION,
     "training": TRAINING,
+    "state in parts": STATE_IN_PARTS,
     "stages": STAGES,
     "several axes": OVER_AXES,
     "vocabulary": VOCABULARY,

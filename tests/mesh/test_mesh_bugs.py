@@ -1,7 +1,7 @@
 """Bugs of parallel programs, planted one at a time: `check` finds each, at the statement where it stands or is met."""
 
 import pytest
-from mesh_programs import ATTENTION, MLP, TRAINING
+from mesh_programs import ATTENTION, MLP, STATE_IN_PARTS, TRAINING
 
 from distir.analysis.program import read
 from distir.diagnostics import Severity
@@ -54,6 +54,8 @@ BUGS = [
     ("gathered along another dimension", TRAINING, ("dim = 1](%w2)", "dim = 0](%w2)"), "DIR424", "%w2_all ="),
     ("gathered over another axis", TRAINING, ('AllGather[axis = "dp"', 'AllGather[axis = "tp"'), "DIR424", "%w2_all ="),
     ("gathered weight returned", TRAINING, ("SGD(%w2, %dw2)", "SGD(%w2_all, %dw2_all)"), "DIR425", "return"),
+    ("updated part of a weight returned", STATE_IN_PARTS, ("return %gathered", "return %updated"), "DIR425", "return"),
+    ("state of all replicas returned", STATE_IN_PARTS, ("(%updated)", "(%m_next)"), "DIR425", "return"),
     ("loss of one replica returned", TRAINING, ("return %loss", "return %own"), "DIR426", "return"),
     (
         "labels of all replicas",

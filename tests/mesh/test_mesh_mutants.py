@@ -8,8 +8,9 @@ from collections import Counter
 
 import pytest
 from mesh_mutations import mutants
-from mesh_programs import ATTENTION, MLP, STAGES, TRAINING
+from mesh_programs import ATTENTION, MLP, STAGES, STATE_IN_PARTS, TRAINING
 from random_mesh_programs import random_program
+from test_mesh_step import meant, placed
 from test_reported_bugs import CLIPPED, EXPERTS, SEQUENCE, VOCABULARY
 from thorough import ALL
 
@@ -26,12 +27,25 @@ BASES = {
     "mlp": MLP.replace("B@", "4@"),
     "attention": ATTENTION,
     "training": TRAINING,
+    "state in parts": STATE_IN_PARTS,
     "stages": STAGES,
     "sequence": SEQUENCE,
     "vocabulary": VOCABULARY,
     "experts": EXPERTS,
     "clipped": CLIPPED,
 }
+
+WRITTEN = [
+    ("llama", "clipped", "dp=2 tp=2 zero=1"),
+    ("mixtral", "accumulated", "dp=2 zero=1"),
+    ("gpt2", "step", "dp=2 tp=2 sequence"),
+    ("mixtral", "step", "ep=2 cp=2"),
+    ("llama", "checkpointed", "dp=2 zero=3"),
+    ("bert", "fp8 mx", "dp=2 zero=1"),
+    ("llama", "step", "dp=2 cp=2 cp_kind=ring"),
+    ("llama", "muon", "dp=2 tp=2 zero=1"),
+]
+"""Models, what is done before, and strategies, of which the step `mesh` writes programs."""
 
 RANDOM = 4
 """How many random programs are changed besides."""
@@ -77,7 +91,17 @@ def wrong(sequential, expanded):
 
 @pytest.mark.parametrize(("name", "base"), [*bases()], ids=[name for name, _ in bases()])
 def test_no_change_is_well_typed_and_wrong(name, base):
-    erased, counts = erase(base), Counter()
+    tried(name, base, erase(base))
+
+
+@pytest.mark.by_turns
+@pytest.mark.parametrize("case", WRITTEN, ids=" ".join)
+def test_no_change_of_what_a_strategy_writes_is_well_typed_and_wrong(case):
+    tried(str(case), unrolled(placed(*case)), meant(*case))
+
+
+def tried(name, base, erased):
+    counts = Counter()
     for kind, module in mutants(base, random.Random(name), EACH):
         became = found(module, erased)
         counts[became] += 1

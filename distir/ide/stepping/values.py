@@ -1,6 +1,6 @@
 """The values of a function in one of its runs: which are live at a statement, how large, when made and when freed.
 
-Memory follows the order of the program (ARCHITECTURE.md, "Memory, precisely"): so a value is live at a statement from
+Memory follows the order of the program (docs/explanation/memory.md): so a value is live at a statement from
 the op that makes it to the last one that uses it, whatever other devices have done by then.
 """
 
