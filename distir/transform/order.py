@@ -124,7 +124,7 @@ SHARDS = (*SPREAD, SHARDED)
 DIFFERENTIATED = Property("take gradients", _differentiated)
 IN_KERNELS = Property("form kernels", _in_kernels)
 ON_MESH = Property("write a program on a mesh", _on_mesh)
-"""The program has a mesh: no step takes it, and those that it says so of come before."""
+"""The program has a mesh: steps that do not declare `on_mesh` refuse it, as do those that come before."""
 
 STATE_ON_HOSTS = Property("keep state in the memory of hosts", _with_state_on_hosts)
 

@@ -510,7 +510,7 @@ def test_a_program_that_cannot_be_placed_so_is_refused_with_what_would_do(model,
 def test_the_command_verifies_and_proves_what_it_writes(distir, tmp_path):
     path = tmp_path / "model.dir"
     path.write_text(print_rolled(program("mlp", "step")))
-    for compared, said in (("--verify", "verified"), ("--prove", "proved")):
+    for compared, said in (("--verify", "verified"), ("--prove", "on each device of `mesh (dp = 2, tp = 2)`")):
         ended = distir("transform", "mesh", "dp=2", "tp=2", "zero=3", path, compared, "-o", tmp_path / "mesh.dir")
         assert ended.code == 0, ended.err
         assert said in ended.err

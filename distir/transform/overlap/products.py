@@ -64,7 +64,7 @@ def products(module: Module, machine: Machine, *, chunks: int = 0) -> Overlapped
 
     What does not depend on a collective runs beside it. Where the simulation on `hardware` gains by it, a collective is
     cut into `chunks` with its products, so that one is computed while another one travels: by default as many as gain
-    most, of the divisors of the number of devices; 1 cuts nothing.
+    most, of the divisors of the number of devices; 1 cuts nothing. On a mesh nothing is cut.
     """
     if chunks < 0:
         raise StepError(f"`chunks` expected 1 or more, or 0 for what gains most, found {chunks}")

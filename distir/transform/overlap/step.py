@@ -42,8 +42,8 @@ def overlap(
     """Communication beside computation: what communicates is put on streams of its own, and issued early.
 
     `overlap` does all that applies but `passes`, `overlap=all` that too, `overlap=gradients,weights` what is named.
-    Apply it to a distributed program, after `dp`, `tp`, `pp` and `zero`. The results stay the same: a stream changes
-    what a program costs, never what it means.
+    Apply it to a distributed program, after `dp`, `tp`, `pp` and `zero`, or `mesh`, on which it stays. The results stay
+    the same: a stream changes what a program costs, never what it means.
 
     For each kind it says what is on which stream now, what it left alone, and what that gains in a simulation on
     `hardware`. `bind=B=64` sets sizes.
