@@ -28,7 +28,7 @@ PLACES = "owned places"
 
 
 @dataclass(frozen=True, slots=True)
-class OwnedBy:
+class Owned:
     """What rows with room, or places among them, are."""
 
     plain: TermPiece
@@ -60,7 +60,7 @@ class OwnedBy:
         """Whether the rows of all owners are here."""
         return self.here == places.full(self.owners)
 
-    def agrees(self, other: OwnedBy) -> bool:
+    def agrees(self, other: Owned) -> bool:
         """Whether they are the rows of the same owners, in the same places."""
         return self == replace(other, plain=self.plain, between=self.between)
 
@@ -91,17 +91,17 @@ def owned_places(algebra: Algebra, x: TermPiece, owners: int, room: int) -> Term
     return replace(x, terms=((atom, 1.0, ()),))
 
 
-def of_places(x: TermPiece) -> OwnedBy | None:
+def of_places(x: TermPiece) -> Owned | None:
     """What places among rows with room are; None of others."""
     atom = x.terms[0][0] if len(x.terms) == 1 and x.terms[0][1:] == (1.0, ()) else None
     if atom is None or atom.kind != PLACES:
         return None
     ((dispatch, _),) = atom.operands[0]
     owners, room = atom.details
-    return OwnedBy(replace(x, terms=((dispatch, 1.0, ()),)), dispatch, owners, room, places.full(owners))
+    return Owned(replace(x, terms=((dispatch, 1.0, ()),)), dispatch, owners, room, places.full(owners))
 
 
-def owned(algebra: Algebra, rows: TermPiece, like: OwnedBy, between: float = 0.0) -> TermPiece:
+def owned(algebra: Algebra, rows: TermPiece, like: Owned, between: float = 0.0) -> TermPiece:
     """Rows without room as those that `like` has. Raises Unproved where some are missing."""
     if between and (len(rows.terms) != 1 or rows.terms[0][1:] != (1.0, ())):
         raise Unproved("rows between those of owners are no sum")
@@ -129,7 +129,7 @@ def _owners(runs: Runs, count: int) -> Runs | None:
     return tuple([(start // count, stop // count) for start, stop in runs])
 
 
-def owners_of(algebra: Algebra, x: TermPiece | None) -> OwnedBy | None:
+def owners_of(algebra: Algebra, x: TermPiece | None) -> Owned | None:
     """What rows with room are; None of others."""
     terms = [] if x is None else [term for term in x.terms if term[0].kind == "owned"]
     rests = [] if x is None else [term for term in x.terms if term[0].kind != "owned"]
@@ -153,10 +153,10 @@ def owners_of(algebra: Algebra, x: TermPiece | None) -> OwnedBy | None:
     plain += [(algebra.terms.reshaped(atom, plain[0][0].shape), c, addends) for atom, c, addends in rests]
     piece = TermPiece(value, whole, runs, algebra.totalled(plain))
     between = sum(float(atom.details) * c for atom, c, _ in rests) + sum(a.details[2] * c for a, c, _ in terms)
-    return OwnedBy(piece, first.operands[1][0][0], owners, room, here, between)
+    return Owned(piece, first.operands[1][0][0], owners, room, here, between)
 
 
-def owners_by(algebra: Algebra, counts: TermPiece, rows: int, owners: int) -> OwnedBy | None:
+def owners_by(algebra: Algebra, counts: TermPiece, rows: int, owners: int) -> Owned | None:
     """What so many rows are of the experts that `counts` are of, which so many owners have; None without room."""
     if len(counts.terms) != 1 or counts.terms[0][1:] != (1.0, ()):
         return None
@@ -171,7 +171,7 @@ def owners_by(algebra: Algebra, counts: TermPiece, rows: int, owners: int) -> Ow
     if here is None or whole == 1:
         return None
     plain = replace(counts, whole=shape, runs=tuple(map(places.full, shape)), terms=((dispatch, 1.0, ()),))
-    return OwnedBy(plain, dispatch, whole, rows // owners, here)
+    return Owned(plain, dispatch, whole, rows // owners, here)
 
 
 def elementwise(

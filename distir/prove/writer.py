@@ -316,19 +316,19 @@ class PieceWriter:
         """Places among rows by expert as they are with room for each owner of experts."""
         return owned.owned_places(self._algebra, positions, owners, room)
 
-    def of_owned_places(self, places: TermPiece) -> owned.OwnedBy | None:
+    def of_owned_places(self, places: TermPiece) -> owned.Owned | None:
         """What such places are; None of others."""
         return owned.of_places(places)
 
-    def owners_of(self, x: TermPiece | None) -> owned.OwnedBy | None:
+    def owners_of(self, x: TermPiece | None) -> owned.Owned | None:
         """What rows with room for each owner are; None of others."""
         return owned.owners_of(self._algebra, x)
 
-    def owners_by(self, counts: TermPiece, rows: int, owners: int) -> owned.OwnedBy | None:
+    def owners_by(self, counts: TermPiece, rows: int, owners: int) -> owned.Owned | None:
         """What so many rows are of the experts that `counts` are of, which so many owners have; None without room."""
         return owned.owners_by(self._algebra, counts, rows, owners)
 
-    def owned(self, rows: TermPiece, like: owned.OwnedBy) -> TermPiece:
+    def owned(self, rows: TermPiece, like: owned.Owned) -> TermPiece:
         """Rows without room between owners, as those that `like` has, with zeros between them."""
         return self._shaped(owned.owned(self._algebra, rows, like), rows)
 

@@ -29,7 +29,7 @@ from distir.transform.sharding import (
     CONTEXTS,
     DISPATCHERS,
     Holders,
-    OwnedBy,
+    Owned,
     TensorPlan,
     by_owner,
     dispatched_in_parts,
@@ -193,7 +193,7 @@ def dtp(
         if piped and d == t == context == 1:
             return _pipeline(*options)
         analysis, flow = sequential(module)
-        weights: OwnedBy = {}
+        weights: Owned = {}
         if parts > 1:
             weights = owned_weights(entry_of(module), flow.entry(entry_of(module)))
         elif held.copies > 1:
@@ -238,7 +238,7 @@ class _Distribution:
     made: Module
     analysis: Analysis
     shards: TensorPlan
-    weights: OwnedBy
+    weights: Owned
     """The weights of experts, by parameter of the program so far."""
     degrees: Mapping[str, int]
     """How many devices there are along each axis: d, t and p; c of them share sequences, and e experts."""
