@@ -216,4 +216,4 @@ def test_parts_in_blocks_along_another_axis_are_gathered_in_one_message():
 
 def test_parts_in_blocks_along_its_axis_are_not():
     errors = distir.check(distir.parse(TUPLE.format(axis="tp", dim=0)))
-    assert any("or of parts in blocks, takes no tuple" in error.message for error in errors)
+    assert any("or of parts in blocks or zig-zag, takes no tuple" in error.message for error in errors)

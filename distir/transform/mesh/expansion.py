@@ -198,7 +198,8 @@ def _of_parts(state: Nested, factor: int) -> Unsplit | Split | OwnedBy:
     own, _ = state.parts[factor]
     if not isinstance(own, Split) or len(own.blocks) < 2:
         return own
-    outer = (n for k, s, n in state.cuts if k != factor and isinstance(s, Split) and s.axis == own.axis)
+    along = ((s, n) for k, s, n in state.cuts if k != factor and isinstance(s, Split) and s.axis == own.axis)
+    outer = (n for s, n in along if s.blocks != own.blocks)  # those in the same blocks split each of them
     return replace(own, blocks=own.blocks[: len(own.blocks) // math.prod(outer)])
 
 
