@@ -107,8 +107,7 @@ def commands() -> str:
     from distir.cli.app import COMMANDS
 
     parts = ["# Commands", "The output of `distir --help` and `distir COMMAND --help`.", _block(_printed(["--help"]))]
-    for command in COMMANDS:
-        name = command.__name__.rstrip("_")
+    for name in COMMANDS:
         parts += [f"## `distir {name}` {{#{name}}}", _block(_printed([name, "--help"]))]
     return _page(parts)
 

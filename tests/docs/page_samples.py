@@ -26,7 +26,7 @@ import typer
 from expectations import surprises
 
 from distir.cli import main
-from distir.cli.app import COMMANDS
+from distir.cli.app import COMMANDS, command
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^( *)```(\w*)(?: title=\"([^\"]*)\")?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -165,10 +165,9 @@ def assert_exists(words):
     """That a command has these options; it is not run."""
     if not words or words[0].startswith("-"):
         return
-    known = {command.__name__.rstrip("_"): command for command in COMMANDS}
-    assert words[0] in known, f"no command `{words[0]}`"
+    assert words[0] in COMMANDS, f"no command `{words[0]}`"
     app = typer.Typer(add_completion=False)
-    app.command()(known[words[0]])
+    app.command()(command(words[0]))
     options = {name for param in typer.main.get_command(app).params for name in param.opts} | {"--help"}
     for word in words[1:]:
         if re.match(r"--?[a-z]", word):

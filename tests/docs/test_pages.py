@@ -110,7 +110,7 @@ def test_what_is_not_printed_any_more_stays_and_is_wrong():
     assert left_out(now, PRINTED) == now
 
 
-@pytest.mark.parametrize("command", [c.__name__.rstrip("_") for c in COMMANDS])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_readme_names_every_command(command):
     assert f"`distir {command}" in README
 

@@ -89,18 +89,12 @@ def test_a_search_of_training_tries_options_of_its_best():
 
 def test_what_is_stated_is_not_tried_otherwise():
     def left(**stated):
-        said = dict.fromkeys(Tries._fields) | {
-            "sizes": {"batch": (32,)},
-            "sums": "layer",
-            "fix": (),
-            "all_divisors": False,
-        }
-        return Tries(**(said | stated)).space(SUBJECT, 8, True).of_the_best
+        return Tries(stated, (), (), {}, False).space(SUBJECT, 8, (32,), True).of_the_best
 
     assert left() == OF_THE_BEST
     assert {name for name, _ in left(passes=False)} == {"balance", "schedule"}
-    assert {name for name, _ in left(schedule="1f1b")} == {"balance", "passes"}
-    assert {name for name, _ in left(balance="cost")} == {"passes", "schedule"}
+    assert {name for name, _ in left(schedule=("1f1b",))} == {"balance", "passes"}
+    assert {name for name, _ in left(balance=("cost",))} == {"passes", "schedule"}
 
 
 def test_contenders_know_what_they_would_take_elsewhere():
