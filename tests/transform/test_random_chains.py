@@ -81,7 +81,7 @@ def test_every_step_of_a_chain_gives_a_program_or_a_reason(part):
 def test_options_declare_words_that_can_be_drawn(name):
     step = STEPS[name]
     options = [*([step.value] if step.value else []), *step.options.values()]
-    of_the_program = {"bind", "functions", "shard", "hardware"}
+    of_the_program = {"bind", "functions", "shard", "split", "hardware"}
     silent = {o.name for o in options if not (o.examples or o.choices or o.kind.removesuffix(" | None") in NUMBERS)}
     assert silent <= of_the_program, "give its `choices` or `examples` to `@step`"
 
