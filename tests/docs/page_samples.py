@@ -26,7 +26,8 @@ import typer
 from expectations import surprises
 
 from distir.cli import main
-from distir.cli.app import COMMANDS, command
+from distir.cli.app import COMMANDS
+from distir.cli.app import command as command_of
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^( *)```(\w*)(?: title=\"([^\"]*)\")?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -167,7 +168,7 @@ def assert_exists(words):
         return
     assert words[0] in COMMANDS, f"no command `{words[0]}`"
     app = typer.Typer(add_completion=False)
-    app.command()(command(words[0]))
+    app.command()(command_of(words[0]))
     options = {name for param in typer.main.get_command(app).params for name in param.opts} | {"--help"}
     for word in words[1:]:
         if re.match(r"--?[a-z]", word):
