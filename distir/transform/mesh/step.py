@@ -94,7 +94,7 @@ def mesh(
 
     The result reads like the program: one statement for all devices. Types say where the parts of each value are, and
     collectives name an axis. `distir expand` gives the program of every device, `distir erase` the sequential one.
-    Axes are `dp`, `ep`, `cp`, `tp` and `etp`, the outermost first.
+    Axes are `dp`, `shard`, `ep`, `cp`, `tp` and `etp`, the outermost first.
 
     `dp`: inputs are split along the batch, which their role `{batch = …}` names, and gradients are summed over the
     replicas where their update needs the sum. `tp`: the heads of attention, the inner widths of layers and the
