@@ -55,7 +55,6 @@ class Reason:
 
 
 SAME = Reason("")
-SLICED = Reason("a part of a weight is cut off by `Split`, and by `Slice` in `zero`, which reads less", (1, 1.0002))
 POSITIONS = Reason("`zero` leaves learned positions to every replica; they are split, scattered and gathered",
                    (0.996, 1.016), (0.98, 1))  # fmt: skip
 STATELESS = Reason("without state nothing is split with zero=1: the sum is taken whole, no weight is gathered",
@@ -86,8 +85,6 @@ def reasons(model, step, pipe, zero, partition):
         return
     if step == "sgd" and zero == 1:
         yield STATELESS
-    elif zero < 3:
-        yield SLICED
     if model == "gpt2":
         yield POSITIONS
     if step == "muon":

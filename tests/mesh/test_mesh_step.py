@@ -1,13 +1,16 @@
 """The step `mesh`: what it writes of a program means that program, and takes the time of the steps of one axis each."""
 
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 
 import pytest
+from each_device import as_each_device
 from thorough import also_together
 
 import distir
 from distir.analysis.program import read
+from distir.cost import load
 from distir.ir import PendingAlong, SplitAlong, TensorType, ops_in
 from distir.ir.places import Shared
 from distir.ir.rolling import rolled
@@ -545,3 +548,22 @@ def test_what_is_split_or_whole_may_be_stated_as_for_tp(model, option):
 def test_options_of_shards_need_them(words, said):
     with pytest.raises(StepError, match=said):
         distir.transform(program("mlp", "forward"), "mesh", *words.split())
+
+
+@pytest.mark.parametrize("words", ["tp=2", "dp=2 tp=2 zero=3"])
+def test_what_is_recomputed_is_computed_again_on_each_device(words):
+    """Rows of an embedding, too, of which each shard has some."""
+    base = distir.transform(program("llama", "forward"), "grad", "optimizer=adam", "checkpoint")
+    made = distir.transform(base, "mesh", *words.split())
+    assert verify(base, made).equal
+    as_each_device(made, load("dgx-a100"))
+
+
+def test_a_layer_that_is_recomputed_shares_the_weights_of_its_backward_pass():
+    """They are gathered once in the backward pass, and the table again for the first layer."""
+    once = placed("llama", "step", "dp=2 zero=3")
+    base = distir.transform(program("llama", "forward"), "grad", "optimizer=adam", "checkpoint")
+    again = distir.transform(base, "mesh", "dp=2", "zero=3")
+    gathers = [Counter(str(s.args[0]) for f in made for s in ops_in(f, "AllGather")) for made in (once, again)]
+    assert gathers[1] - gathers[0] == {"model.embed_tokens.weight": 1}
+    assert not gathers[0] - gathers[1]

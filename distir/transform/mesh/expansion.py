@@ -74,6 +74,7 @@ from distir.transform.mesh.lines import in_lines
 from distir.transform.mesh.sizes import axes_of_device, refuse_names, sized
 from distir.transform.mesh.staged import StagedExpansion, StageMesh, transfer
 from distir.transform.mesh.values import narrow_type
+from distir.transform.mesh.wanted import is_update
 from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decide import made_in_parts
 from distir.transform.sharding.decided import typed_where_cut
@@ -499,8 +500,20 @@ class _Body(ShardedBody):
             if isinstance(item, Collective):
                 self.items[number] = replace(self.items[number], stream=statement.stream)
             if isinstance(item, LocalSlice):
-                self.items[number] = replace(self.items[number], view=statement.op == VIEWS["Shard"])
+                is_view = statement.op == VIEWS["Shard"]
+                self.items[number] = replace(item, view=True) if is_view else self._alone(item, name, w)
         self.define(name, w, given)
+
+    def _alone(self, item: LocalSlice, name: str, w: Value) -> LocalSlice:
+        """The slice of a weight of which a device updates its part, and reads no other, with the length of all."""
+        users = [self.said.function.body[i] for i in self._uses.get(name, ())]
+        if not all(isinstance(user, Apply) and is_update(user) and user.args[0] == name for user in users):
+            return item
+        assert isinstance(item.arg, str)
+        local = part_of(type_of(w), self.state(item.arg), self.size)
+        length = local.shape[item.axis] if isinstance(local, TensorType) and local.shape is not None else None
+        parts = item.order.parts(math.prod(self.factors[k] for k in item.along))
+        return replace(item, length=length) if isinstance(length, int) and length % parts == 0 else item
 
     def _summed_wide(self, arg: str, name: str, w: TensorType) -> None:
         """Append a sum in Float32 of values of fewer bits, between casts."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from distir.ir import HOST, Apply, Function, types
+from distir.ir import HOST, Apply, Function, TensorType, types
 from distir.placement.along import OwnedBy, State
 from distir.transform.mesh.wanted import is_update
 
@@ -20,13 +20,17 @@ PARTITIONS = ("split", "owner")
 def owners(entry: Function, sources: Sequence[str], over: Sequence[Mapping[str, int]]) -> list[dict[str, State]]:
     """By parameter: the owner of the weight that it is of, or is, as a state along the axes over which it is stored.
 
+    State of no weight, as the number of a step, the scale of a loss, or what scales are found of, has none.
+
     `sources`: of which parameter of the sequential program each is. `over`: these axes, with their sizes. The largest
     weights are given to the devices that have least.
     """
     of = _weights(entry)
     keys = [of.get(source, source) for source in sources]
     members: dict[str, list[int]] = {}
-    for number, key in enumerate(keys):
+    for number, (key, param) in enumerate(zip(keys, entry.params, strict=True)):
+        if key not in of.values() and "param" not in param.roles:
+            continue
         members.setdefault(key, []).append(number)
     sizes = {key: _bytes(entry, numbers) for key, numbers in members.items()}
     loads: dict[tuple[object, ...], list[tuple[int, int]]] = {}
@@ -43,18 +47,27 @@ def owners(entry: Function, sources: Sequence[str], over: Sequence[Mapping[str, 
 
 
 def _weights(entry: Function) -> dict[str, str]:
-    """By parameter that an update takes: the first parameter that this replaces, a weight or what it is kept in."""
+    """By parameter that an update takes: the first parameter that this replaces, a weight or what it is kept in.
+
+    What updates of several weights take, as the number of a step, is of none.
+    """
     given = {p.name for p in entry.params if types.device_of(p.type) != HOST}
+    numbers = {p.name for p in entry.params if isinstance(p.type, TensorType) and not p.type.shape}
     found: dict[str, str] = {}
     made: dict[str, str] = {}
+    shared: set[str] = set()
     for statement in entry.body:
         if not isinstance(statement, Apply) or not is_update(statement):
             continue
         replaced, by, *rest = (arg if isinstance(arg, str) else "" for arg in statement.args)
         weight = found.get(made.get(by, replaced), made.get(by, replaced))
-        found |= {arg: weight for arg in (replaced, *rest) if arg in given}
+        if weight in numbers:
+            continue
+        for arg in given.intersection((replaced, *rest)):
+            if found.setdefault(arg, weight) != weight:
+                shared.add(arg)
         made[statement.results[0]] = weight
-    return found
+    return {arg: weight for arg, weight in found.items() if arg not in shared}
 
 
 def _bytes(entry: Function, numbers: Sequence[int]) -> int:

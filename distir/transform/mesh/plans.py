@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
 from distir.analysis.placement_states import place_of
-from distir.ir import HOST, Apply, Function, Module, Param, TensorType, TupleType, Type, ops_in
+from distir.ir import HOST, Apply, Function, Module, Param, TensorType, TupleType, Type, ops_in, types
 from distir.ir.places import places
-from distir.placement.along import WHOLE, Split, State
+from distir.placement.along import WHOLE, Split, State, is_whole
 from distir.transform.mesh.owners import PARTITIONS, owners
 from distir.transform.mesh.wanted import is_update, layout_of
 from distir.transform.sharding.classes import Settled
@@ -128,9 +128,10 @@ def _all_stored(
     if zero:
         _store_as_updated(analysis, entry, placed, stored, sizes)
     for number, param in enumerate(entry.params if zero else ()):
-        shape = param.type.shape if isinstance(param.type, TensorType) and param.type.device != HOST else None
-        is_owned = _is_partitioned(param, zero) and not stored[number] and len(shape or ()) > 1
-        if partition == "owner" and shape is not None:
+        leaves = [leaf for leaf in types.leaves(param.type) if isinstance(leaf, TensorType) and leaf.device != HOST]
+        is_matrix = len(leaves) == 1 and len(leaves[0].shape or ()) > 1
+        is_owned = _is_partitioned(param, zero) and not stored[number] and is_matrix
+        if partition == "owner" and leaves:
             is_owned = _is_partitioned(param, zero) or "state" in param.roles
         if is_owned:
             stored[number] = owned[number]
@@ -188,7 +189,12 @@ def _stored(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int],
 
     By axis along which it would be whole; nothing where they store all of it: an input, or without ZeRO.
     """
-    return _cut(param, placed, sizes) if _is_partitioned(param, zero) else {}
+    if not _is_partitioned(param, zero):
+        return {}
+    if not isinstance(param.type, TupleType):
+        return _cut(param, placed, sizes)
+    each = [_stored(replace(param, type=item), placed, sizes, zero) for item in param.type.items]
+    return {a: tuple(own.get(a, WHOLE) for own in each) for a in dict.fromkeys(axis for own in each for axis in own)}
 
 
 def _cut(param: Param, placed: Mapping[str, State], sizes: Mapping[str, int]) -> dict[str, State]:
@@ -221,7 +227,8 @@ def _cut_again(param: Param, placed: Mapping[str, State], sizes: Mapping[str, in
 
 def _replicas(placed: Mapping[str, State], sizes: Mapping[str, int]) -> tuple[list[str], int]:
     """The axes along which devices store parts of what they have alike, and the number of these devices."""
-    over = [axis for axis in REPLICAS if placed.get(axis) is WHOLE and not (axis == DATA and SHARD in sizes)]
+    alike = [axis for axis in REPLICAS if axis in placed and is_whole(placed[axis])]
+    over = [axis for axis in alike if not (axis == DATA and SHARD in sizes)]
     return over, math.prod(sizes[axis] for axis in over)
 
 
@@ -271,7 +278,8 @@ def _tell_of_whole(entry: Function, stored: Sequence[Mapping[str, State]], zero:
 
 def _is_partitioned(param: Param, zero: int) -> bool:
     """Whether a stage of ZeRO splits a parameter over replicas: one with dimensions, and not a cache of inputs."""
-    if "batch" in param.roles or not isinstance(param.type, TensorType) or not param.type.shape:
+    leaves = types.leaves(param.type)
+    if "batch" in param.roles or not any(isinstance(leaf, TensorType) and leaf.shape for leaf in leaves):
         return False
     return ("state" in param.roles and zero > 0) or ("param" in param.roles and zero == 3)
 

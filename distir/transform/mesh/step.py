@@ -9,7 +9,19 @@ from dataclasses import replace
 from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import ProgramError
 from distir.diagnostics.spelling import nearest
-from distir.ir import Apply, Attributes, Function, Module, Places, Statement, TensorType, ops_in
+from distir.ir import (
+    Apply,
+    Arg,
+    Attributes,
+    Function,
+    Module,
+    Places,
+    Statement,
+    TensorType,
+    TupleType,
+    Type,
+    ops_in,
+)
 from distir.ir.collection import paused_collection
 from distir.ir.dataflow import maker
 from distir.ir.rewrite import mapped
@@ -17,6 +29,7 @@ from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of, without_idle_ends
+from distir.transform.mesh.items import with_updates_of_items
 from distir.transform.mesh.owners import PARTITIONS
 from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.pipelined import with_ends
@@ -29,11 +42,11 @@ from distir.transform.quantise_at_use import quantised_at_use
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.context import CONTEXTS, marked_for_context, order_of, tell_of_experts
 from distir.transform.sharding.experts import DISPATCHERS, router_of
-from distir.transform.sharding.mesh import IN_ORDER
+from distir.transform.sharding.mesh import IN_ORDER, mesh_of
 from distir.transform.sharding.ownership import with_owners
 from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.spread import no_sequence
-from distir.transform.sharding.steps import LOSS_OPS, known_ops, shards_of_expert
+from distir.transform.sharding.steps import LARGEST_NODE, LOSS_OPS, known_ops, shards_of_expert
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
@@ -89,6 +102,7 @@ def mesh(
     dispatcher: str = DISPATCHERS[0],
     split: tuple[str, ...] = (),
     whole: tuple[str, ...] = (),
+    scatter_gather: bool | None = None,
 ) -> Module:
     """Data, tensor, sequence, expert and context parallelism and ZeRO at once: `mesh dp=4 tp=2 sequence zero=3`.
 
@@ -103,6 +117,11 @@ def mesh(
     `split=w1:1,w2:0` states instead which parameters are split along which dimensions. `whole=OP,…` names ops that
     every shard computes by itself of whole operands, which are gathered before, as logits are where a framework has no
     loss of parts of the vocabulary.
+
+    Of what all shards of a pipeline's stage have whole, each sends a part to the next stage, which gathers them: so the
+    slower links between stages carry it once (Megatron's scatter-gather optimization). Without `scatter_gather` that is
+    so in programs of more than 16 devices, whose stages are on several nodes; inside a node the gather takes longer
+    than it saves. With `scatter_gather=false` each shard sends all of it.
 
     `ep`: the batch is split over these devices, too, and the experts in equal parts, whose gradients are not summed
     over them. Tokens go to the devices of their experts by an all-to-all, and their results come back. `skew` is the
@@ -178,6 +197,7 @@ def mesh(
     with paused_collection():
         module = without_idle_ends(module)
         module = with_counted_losses(module) if replicas else module
+        module = with_updates_of_items(module) if zero else module
         module = _with_copies_where_used(module) if zero == 3 else module
         order = IN_ORDER
         if cp > 1:
@@ -193,20 +213,38 @@ def mesh(
         results: dict[str, Places] = {}
         replaced = ParameterUpdates(module).replaced(entry)
         for param, k in replaced.items():
-            new, stated = entry.returned[k], placed.types[param]
-            if isinstance(new, str) and isinstance(stated, TensorType):
-                results[new] = stated.places
+            results |= _places_of_result(entry, entry.returned[k], placed.types[param])
         is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
         wanted = gradients(entry, analysis, updated, per_microbatch=zero > 1 and not is_staged)
         shards = tuple(axis for axis in (TENSOR, INSIDE) if axis in sizes)
         spread = SequenceSpread(shards, tokens(analysis, entry)) if sequence else None
         taken_whole = dict.fromkeys(shards, known_ops("whole", whole))
-        writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, spread, sums == "float32", taken_whole)
+        cuts_sends = is_staged and (_is_large(module, sizes) if scatter_gather is None else scatter_gather)
+        how = (spread, sums == "float32", taken_whole, cuts_sends)
+        writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, *how)
         made = writer.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         made = _with_router(made, router) if router else made
         if sequence and not writer.spread_sums:
             raise ProgramError([no_sequence(entry, tp)])
         return with_ends(made.replacing(_with_donations(entry_of(made), replaced)), module, writer.returned)
+
+
+def _places_of_result(entry: Function, new: Arg, stated: Type) -> dict[str, Places]:
+    """By value: where it is to be, as a result is where the parameter is that it replaces; of a tuple the items."""
+    if isinstance(new, str) and isinstance(stated, TensorType):
+        return {new: stated.places}
+    made = maker(entry, new) if isinstance(new, str) else None
+    found: dict[str, Places] = {}
+    if isinstance(made, Apply) and made.op == "MakeTuple" and isinstance(stated, TupleType):
+        for item, own in zip(made.args, stated.items, strict=True):
+            found |= _places_of_result(entry, item, own)
+    return found
+
+
+def _is_large(module: Module, sizes: Mapping[str, int]) -> bool:
+    """Whether the stages of a pipeline, of so many devices each, are on several nodes."""
+    stages = mesh_of(module, entry_of(module), 1, "innermost").count
+    return stages * math.prod(sizes.values()) > LARGEST_NODE
 
 
 def _refuse_other_words(option: str, found: str, known: Sequence[str]) -> None:

@@ -122,13 +122,18 @@ class PendingSums:
         return statement
 
     def _terms_first(self, statement: Apply, axis: str) -> Apply:
-        """Add operands that are pending along an axis first, to end one sum instead of several."""
-        own = [arg for arg in statement.args if PendingAlong(axis) in self.values.pending(arg)]
+        """Add operands first that are pending along an axis, or that one device each has, to end one sum."""
+        own = [arg for arg in statement.args if self._is_term(arg, axis)]
         if not 1 < len(own) < len(statement.args):
             return statement
         name = self.values.names.fresh(f"{statement.results[0]}_terms")
         self._apply(Apply((name,), "Sum", tuple(own), facts=statement.facts))
         return replace(statement, args=(name, *(arg for arg in statement.args if arg not in own)))
+
+    def _is_term(self, arg: Arg, axis: str) -> bool:
+        """Whether devices along an axis have terms of what is added of it, not all the same."""
+        place = along(self.values.places(arg), axis)
+        return place == PendingAlong(axis) or isinstance(place, OwnedAlong)
 
     def _is_in_parts_beside(self, name: str) -> bool:
         """Whether it is split along an axis over which it may be summed at once: so is what is computed of it."""

@@ -20,6 +20,7 @@ from distir.placement.typings import over_owners
 from distir.transform.mesh.collectives import is_as_needed, order_of_cuts
 from distir.transform.mesh.spread import SpreadSums
 from distir.transform.mesh.values import FIXED, Loose, PlacedValues
+from distir.transform.mesh.wanted import is_update
 from distir.transform.sharding.decide import decide
 
 
@@ -113,7 +114,9 @@ def typing_along(
         size = dividing(vs, axis, dict(values.axes)) or 1  # sizes are numbers
         return _of_items(op.name, statement, whole, states, ws, size)
     if any(isinstance(s, OwnedBy) for s in states):
-        found = _by_owner(whole, states, ws) or next(iter(over_owners(op, whole, tuple(states), made, size)), None)
+        found = _by_owner(statement, whole, states, ws) or next(
+            iter(over_owners(op, whole, tuple(states), made, size)), None
+        )
         if found is not None:
             return found
         states = [WHOLE if isinstance(s, OwnedBy) else s for s in states]
@@ -129,16 +132,20 @@ def typing_along(
     return spread.typing(statement, axis, states, lambda states: decided(states))
 
 
-def _by_owner(vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]) -> Typing | None:
+def _by_owner(statement: Apply, vs: Sequence[Value], states: Sequence[State], ws: Sequence[Value]) -> Typing | None:
     """How the owner of some operands executes an op alone, with sums brought to it; None if every device does.
 
-    What is only stored by its owner is needed by all, but by an op that is of nothing else on devices.
+    What is only stored by its owner is needed by all, but by an op that is of nothing else on devices, and by the
+    update of a weight, whose gradient all may have.
     """
-    owners = {s for s in states if isinstance(s, OwnedBy)}
-    fixed = {s for s in owners if not s.loose} or owners
+    updates = is_update(statement)
+    owners = [s for s in dict.fromkeys(states) if isinstance(s, OwnedBy)]
+    fixed = [s for s in dict.fromkeys(states[1:] if updates else states) if isinstance(s, OwnedBy) and not s.loose]
     rest = [s for v, s in zip(vs, states, strict=True) if not isinstance(s, OwnedBy) and not is_host(v)]
-    (owner, *others) = fixed
-    if others or any(s is not WHOLE and s is not PARTIAL for s in rest) or (owner.loose and rest):
+    (owner, *others) = fixed or owners
+    if updates:
+        states = [WHOLE if isinstance(s, Split) else s for s in states]
+    elif others or any(s is not WHOLE and s is not PARTIAL for s in rest) or (owner.loose and rest):
         return None
     needed = (OwnedBy(owner.number) if s is PARTIAL or s == replace(owner, loose=True) else s for s in states)
     found = tuple(WHOLE if isinstance(s, OwnedBy) and s.number != owner.number else s for s in needed)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Union
 
 from distir.analysis import Analysis, Instance
-from distir.ir import Apply, Arg, Call, Function, OwnedAlong, Places, SplitAlong, TensorType, Type
+from distir.ir import Apply, Arg, Call, Function, OwnedAlong, Places, SplitAlong, TensorType, TupleType, Type
 from distir.ir.places import places, without
 from distir.ops import OPS, Value, type_of
 from distir.ops.layout import Layout, Letters
@@ -46,7 +46,11 @@ def gradients(
     """
     found: dict[str, Wanted] = {}
     instance = analysis.domain.instance(function.name, tuple(p.type for p in function.params))
+    params = dict(params)
     for statement in function.body:
+        if isinstance(statement, Apply) and statement.op == "UnpackTuple":
+            whole = params.get(str(statement.args[0]))
+            params |= zip(statement.results, whole.items, strict=True) if isinstance(whole, TupleType) else ()
         if not isinstance(statement, Apply) or not is_update(statement):
             continue
         replaced, gradient, *_ = statement.args
@@ -166,8 +170,10 @@ def owned_in(stored: Places) -> Places:
 
 
 def layout_of(update: Apply, instance: Instance) -> Layout | None:
-    """What an update's rule says of the dimensions of its operands; None where there is none."""
+    """What an update's rule says of the dimensions of its operands; None where there is none, or they are tuples."""
     results = [type_of(v) for v in instance.state(update.results)]
+    if any(isinstance(result, TupleType) for result in results):
+        return None
     return layout(OPS[update.op], instance.state(update.args), results, update.attrs)
 
 

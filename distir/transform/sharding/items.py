@@ -29,7 +29,7 @@ from distir.ir import (
 from distir.ir import operands as operands_of
 from distir.ir.builder import FunctionBuilder
 from distir.ir.rewrite import on_stream, state_since, stating
-from distir.ops.group import GROUPED, GroupConstant, GroupParts, represented
+from distir.ops.group import GROUPED, GroupConstant, GroupPart, GroupParts, represented
 from distir.ops.tuples import TUPLING
 from distir.transform.sharding.mesh import DEVICE_ATTRIBUTES, IN_ORDER, Mesh, Order, names_device, on_devices
 
@@ -57,7 +57,10 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class LocalSlice:
-    """Every device slices its own part, along `axis`, of a value that all hold whole. `view`: it shares its memory."""
+    """Every device slices its own part, along `axis`, of a value that all hold whole. `view`: it shares its memory.
+
+    `length`: that of what is sliced, where its parts are equal and no device needs another's: then only that is read.
+    """
 
     result: str
     arg: Arg
@@ -66,6 +69,7 @@ class LocalSlice:
     along: tuple[int, ...] = ()
     facts: Facts = NO_FACTS
     view: bool = False
+    length: int | None = None
 
     @property
     def op(self) -> str:
@@ -332,6 +336,10 @@ class Expansion:
 
     def _slice_of_one(self, item: LocalSlice, size: int, stride: int) -> None:
         """Write the slice of one device that represents a group of some, so far apart."""
+        if not item.order.zigzag and item.length is not None:
+            attrs = Attributes({"size": size, "stride": stride, "axis": item.axis})
+            self.body.append(Apply((item.result,), GroupPart.name, (item.arg,), attrs))
+            return
         if not item.order.zigzag:
             attrs = Attributes({"axis": item.axis, "num_outputs": size, "stride": stride})
             self.body.append(Apply((item.result, *(DISCARD,) * (size - 1)), item.op, (item.arg,), attrs))
@@ -347,6 +355,11 @@ class Expansion:
         parts, axis, made = item.order.parts(size), Attributes({"axis": item.axis}), self.names(item.result)
         for rank in self.ranks(item.result):
             own, result = item.order.of(places[rank], size), made[rank]
+            if len(own) == 1 and item.length is not None:
+                bounds = [Literal((number * item.length // parts,)) for number in (own[0], own[0] + 1)]
+                operands = (self.on(item.arg, rank), *bounds, Literal((item.axis,)))
+                self.body.append(Apply((result,), "Slice", operands))
+                continue
             names = {part: result if len(own) == 1 else self._builder.fresh(f"{result}_run") for part in own}
             kept = tuple(names.get(part, DISCARD) for part in range(parts))
             attrs = Attributes({**axis, "num_outputs": parts})

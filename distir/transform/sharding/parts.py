@@ -29,7 +29,8 @@ def in_parts(body: Resharding, statement: Apply, args: Sequence[Arg], ws: Sequen
     states = {arg: need for arg, need in zip(args, decision.needed, strict=True) if isinstance(arg, str)}
     found: list[Arg] = op.rules["parted"](Writer(body, decision.letter, states, blocks), *args, **attrs)
     names = {arg: name for arg, name in zip(found, statement.results, strict=True) if isinstance(arg, str)}
-    body.by_parts = {key: value for key, value in body.by_parts.items() if value not in names}
+    for key in [key for key, value in body.by_parts.items() if value in names]:
+        del body.by_parts[key]  # under another name from now on
     _rename_results(body, names)
     for name, w, state in zip(statement.results, ws, decision.given, strict=True):
         body.define(name, w, state)
