@@ -161,6 +161,7 @@ def _(x: TensorType, *, size: int, stride: int, axis: int) -> None:
     "Tensor[t, (*a, n@axis, *b), d] -> *Tensor[t, (*a, _, *b), d]",
     flops=0,
     bytes=lambda t, inputs, **_: 2 * t * inputs,  # as `Split`, which writes all parts
+    temporary=lambda t, inputs, parts, **_: t * (inputs - inputs // len(parts)),  # those of the other devices
     foldable=False,
     linear="jointly",
     non_differentiable=REPRESENTATIVE,
