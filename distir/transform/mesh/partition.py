@@ -50,6 +50,7 @@ from distir.placement.along import State, any_split, holds_partial, is_host
 from distir.transform.mesh.collectives import Collectives
 from distir.transform.mesh.in_parts import needed_in_parts
 from distir.transform.mesh.moves import NoWay
+from distir.transform.mesh.sends import sent_in_parts
 from distir.transform.mesh.spread import SequenceSpread, SpreadSums
 from distir.transform.mesh.sums import PendingSums
 from distir.transform.mesh.typed import Execution, Executions
@@ -91,6 +92,8 @@ class MeshPartition:
     """Whether gradients of fewer bits are summed in Float32."""
     whole: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """By axis: the ops that every device along it computes by itself, of whole operands."""
+    cut_sends: bool = False
+    """Whether shards send in parts what all of them have whole."""
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
@@ -268,6 +271,9 @@ class _Body:
         if statement.op in TUPLING or all(map(is_host, ws)):
             own = frozenset[str]().union(*map(self.values.loose, statement.args))
             self.values.write(statement, ws, [own] * len(ws))
+            return
+        is_cut = self.program.cut_sends and statement.op == "Send" and statement.results[0] != DISCARD
+        if is_cut and sent_in_parts(statement, self.program.shards, self.collectives, self._apply):
             return
         whole = self._needed_whole(statement, vs)
         whole_along = frozenset(whole)

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
 from distir.analysis.placement_states import place_of
-from distir.ir import HOST, Apply, Function, Module, Param, TensorType, TupleType, Type, ops_in
+from distir.ir import HOST, NO_ATTRIBUTES, Apply, Function, Module, Param, TensorType, TupleType, Type, ops_in
 from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State
 from distir.transform.mesh.folding import DATA, EXPERTS, INSIDE, REPLICAS, SEQUENCES, SHARD, SHARDS, Folding
@@ -42,8 +42,9 @@ from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import IN_ORDER, Order
 from distir.transform.sharding.ownership import Holders, Owned, by_owner, expert_weights, owned_weights
-from distir.transform.sharding.tensor import parameter_states
-from distir.transform.steps import tell
+from distir.transform.sharding.shares import shares_of_weights
+from distir.transform.sharding.tensor import parameter_states, reasons
+from distir.transform.steps import is_heard, tell
 
 ORDER = (*SHARDS, *REPLICAS)
 """The order in which axes cut one dimension: what replicas store of a weight is a part of what shards have."""
@@ -153,7 +154,14 @@ def _split_weights(
     axes = [axis for axis in SHARDS if axis in folding.sizes]
     if not axes:
         return
-    states = parameter_states(entry, folding.count(*axes), by_hand, settled, owned)
+    size = folding.count(*axes)
+    states = parameter_states(entry, size, by_hand, settled, owned)
+    if is_heard():
+        others = [replace(p, roles=NO_ATTRIBUTES) if p.name in owned else p for p in entry.params]
+        why = reasons(entry, states, size, "split" if by_hand else "", settled)
+        shares = shares_of_weights(replace(entry, params=tuple(others)), states, size, why)
+        for line in replace(shares, each="shard").lines:
+            tell(line)
     every |= dict.fromkeys(axes, states)
 
     def of_experts(inside: Sequence[State]) -> list[State]:

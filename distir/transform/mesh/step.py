@@ -48,11 +48,11 @@ from distir.transform.sharding.context import (
 )
 from distir.transform.sharding.experts import DISPATCHERS, router_of
 from distir.transform.sharding.grouped import with_groups
-from distir.transform.sharding.mesh import IN_ORDER, Order
+from distir.transform.sharding.mesh import IN_ORDER, Order, mesh_of
 from distir.transform.sharding.owned import no_experts
 from distir.transform.sharding.ownership import with_owners
 from distir.transform.sharding.spread import no_sequence
-from distir.transform.sharding.steps import LOSS_OPS, known_ops, shards_of_expert
+from distir.transform.sharding.steps import LARGEST_NODE, LOSS_OPS, known_ops, shards_of_expert
 from distir.transform.steps import Count, StepError, step
 
 STAGES = ("0", "1", "2", "3")
@@ -68,6 +68,7 @@ NEEDED = {
     "dispatcher": "`dispatcher` is of tokens that go to experts: give `ep`, as in `mesh ep=8 dispatcher=deepep`",
     "split": "`split` states what shards split: give `tp`, as in `mesh tp=2 split=w1:1,w2:0`",
     "whole": "`whole` names ops that each shard computes by itself: give `tp`, as in `mesh tp=2 whole=Softmax`",
+    "scatter_gather": "`scatter_gather` is of what shards send: give `tp`, as in `pp=2 microbatches=8 mesh tp=2`",
     "skew": "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`",
     "cp_kind": "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`",
     "zigzag": "`zigzag` is the order of parts of sequences: give `cp`, as in `mesh cp=2 zigzag=false`",
@@ -109,6 +110,7 @@ def mesh(
     dispatcher: str = DISPATCHERS[0],
     split: tuple[str, ...] = (),
     whole: tuple[str, ...] = (),
+    scatter_gather: bool | None = None,
 ) -> Module:
     """Data, tensor, sequence, expert and context parallelism and ZeRO at once: `mesh dp=4 tp=2 sequence zero=3`.
 
@@ -167,6 +169,9 @@ def mesh(
     Of a pipeline (`pp=2 microbatches=8 mesh dp=2 tp=2`) each stage becomes a mesh, with its passes written once. Each
     microbatch is split over the replicas; gradients are reduced when those of all microbatches are added up.
 
+    With `scatter_gather`, of what all shards of a stage have whole each sends a part to the next stage, which gathers
+    them. It is on in programs of more than 16 devices, which lie on several nodes, unless the option says otherwise.
+
     Raises ProgramError where no input has a batch, where nothing can be split along an axis, or a size does not divide.
     """
     if str(zero) not in STAGES:
@@ -200,6 +205,7 @@ def mesh(
         ("etp", etp, [TENSOR]),
         ("split", split, [TENSOR]),
         ("whole", whole, [TENSOR]),
+        ("scatter_gather", scatter_gather, [TENSOR]),
         ("skew", skew, folding.owners),
         ("dispatcher", dispatcher != DISPATCHERS[0], [EXPERTS]),
         ("cp_kind", cp_kind != CONTEXTS[0], [CONTEXT]),
@@ -237,7 +243,10 @@ def mesh(
         wanted = gradients(entry, analysis, updated, per_microbatch=zero > 1 and not is_staged)
         spread = SequenceSpread(shards, tokens(analysis, entry)) if sequence else None
         taken_whole = dict.fromkeys(shards, known_ops("whole", whole))
-        writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, spread, sums == "float32", taken_whole)
+        if scatter_gather is None:
+            scatter_gather = mesh_of(module, entry, 1, "innermost").count * folding.count(*sizes) > LARGEST_NODE
+        more = sums == "float32", taken_whole, scatter_gather and is_staged and bool(shards)
+        writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, spread, *more)
         made = writer.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         made = _with_router(made, router) if router else made
         if sequence and not writer.spread_sums:
