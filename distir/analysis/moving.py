@@ -137,13 +137,14 @@ def _refuse_other_rows(statement: Apply, x: TensorType, axes: tuple[str, ...], d
         if {*inner} == {*axes}:
             hint = f"write `axis = {print_literal(inner)}`, in the order in which they split dimension {dim}"
         raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
-    several = any(cut.has_several for cut in cuts[-len(axes) :])
-    if len(axes) > 1 and several:
+    joined = cuts[-len(axes) :]
+    has_blocks = any(cut.blocks for cut in joined)
+    if len(axes) > 1 and (has_blocks or len({cut.zigzag for cut in joined}) > 1):
         message = f"`{statement.op}` along {show_axes(axes)} would put rows of `{x}` in another order"
         raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help="gather along one axis after the other")
-    if several and COLLECTIVES[statement.op].after == "split":
+    if has_blocks and COLLECTIVES[statement.op].after == "split":
         message = f"`{statement.op}` expected one part of dimension {dim} on each device, found several: `{x}`"
-        hint = "write `AllGather` and `Shard`" + (", or split the blocks apart before" if cuts[-1].blocks else "")
+        hint = "write `AllGather` and `Shard`, or split the blocks apart before"
         raise Reject(codes.BAD_COLLECTIVE, message, Part("operand", 0), help=hint)
 
 

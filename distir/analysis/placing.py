@@ -138,9 +138,10 @@ def dividing(vs: Sequence[Value], axis: str, sizes: Mapping[str, Size]) -> int |
         for place in leaf.places or ()
         if isinstance(place, SplitAlong) and place.axis == axis
     ]
-    own_order = [[replace(cut, zigzag=cut.zigzag and cut.axis != axis) for cut in own] for own in cuts]
-    each = [sizes[axis], *(parts_along(own, sizes) for own in own_order)]
-    numbers = [size for size in each if isinstance(size, int)]
+    twice = [any(cut.zigzag and cut.axis == axis for cut in own) for own in cuts]
+    each = [sizes[axis], *(parts_along(own, sizes) for own in cuts)]
+    halved = [size // 2 if isinstance(size, int) and own else size for size, own in zip(each[1:], twice, strict=True)]
+    numbers = [size for size in (sizes[axis], *halved) if isinstance(size, int)]
     return max(numbers) if len(numbers) == len(each) else None
 
 

@@ -111,11 +111,16 @@ def _uneven(dim: int, size: Dim, cuts: Sequence[SplitAlong], sizes: Mapping[str,
     if not cuts:
         return None
     blocked = [cut for cut in cuts if cut.blocks]
-    outer = cuts[:-1] if blocked and not are_in_one(cuts) else cuts[:0]
-    if sum(cut.zigzag for cut in cuts) > 1:
-        hint = "split it in order along all of them but one"
-        return Complaint(f"dimension {dim} is split in zig-zag along several axes", hint)
-    if outer and (blocked != [cuts[-1]] or not _are_of_whole_blocks(size, cuts[-1], outer, sizes)):
+    outer = cuts[: -len(blocked)] if blocked else cuts[:0]
+    inner = [cut.zigzag for cut in cuts].index(True) if any(cut.zigzag for cut in cuts) else len(cuts)
+    if False in [cut.zigzag for cut in cuts[inner : inner + sum(cut.zigzag for cut in cuts)]]:
+        hint = "name the axes along which it is in zig-zag one after the other"
+        return Complaint(f"dimension {dim} is split in order between axes along which it is in zig-zag", hint)
+    if blocked and (
+        blocked != [*cuts[len(outer) :]]
+        or not are_in_one(blocked)
+        or (outer and not _are_of_whole_blocks(size, cuts[-1], outer, sizes))
+    ):
         hint = "gather along one of them first"
         return Complaint(f"dimension {dim} is split in blocks along `{blocked[0].axis}`, and along another axis", hint)
     cuts = cuts[len(outer) :]
@@ -142,8 +147,14 @@ def are_in_one(cuts: Sequence[SplitAlong]) -> bool:
 
 
 def parts_along(cuts: Sequence[SplitAlong], sizes: Mapping[str, Size]) -> Dim:
-    """Into how many parts axes cut a dimension: one for each device, and two of each in zig-zag."""
-    return count((*(sizes[cut.axis] for cut in cuts), *(2 for cut in cuts if cut.zigzag)))
+    """Into how many parts axes cut a dimension, the outermost first: one for each device, and in zig-zag two.
+
+    Axes behind those in zig-zag cut what a device has, which may be one of its two parts.
+    """
+    last = max((n for n, cut in enumerate(cuts) if cut.zigzag), default=None)
+    found = [sizes[cut.axis] for cut in cuts]
+    inner = 0 if last is None else count(found[last + 1 :])
+    return count((*found, 1 if isinstance(inner, int) and inner % 2 == 0 else 2))
 
 
 def _are_of_whole_blocks(

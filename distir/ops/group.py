@@ -157,10 +157,16 @@ def _(x: TensorType, *, size: int, stride: int, axis: int) -> None:
     _check("GroupPart", size, stride)
 
 
+def _parts_of_others(*, t: int, inputs: int, parts: Constant, **_: object) -> int:
+    """The bytes of the parts that a device drops, which `Split` writes, too."""
+    return t * (inputs - inputs // len(_parts(parts)))
+
+
 @op(
     "Tensor[t, (*a, n@axis, *b), d] -> *Tensor[t, (*a, _, *b), d]",
     flops=0,
     bytes=lambda t, inputs, **_: 2 * t * inputs,  # as `Split`, which writes all parts
+    temporary=_parts_of_others,
     foldable=False,
     linear="jointly",
     non_differentiable=REPRESENTATIVE,

@@ -18,7 +18,7 @@ from distir.ir import Apply, SplitAlong
 from distir.models import named
 from distir.syntax import print_module
 from distir.transform import StepError
-from distir.transform.mesh import expand
+from distir.transform.mesh import erase, expand
 from distir.transform.verification import verify
 from tests.ide.editing_samples import opened
 from tests.ide.reading_samples import viewed
@@ -49,10 +49,10 @@ def program(*body, x="Tensor[Float32, (8@zigzag(cp), 4), 1]", y="Tensor[Float32,
             'insert `Shard[axis = "cp", dim = 0, zigzag = true]` for `%y`',
         ),
         (
-            program('%z = AllToAll[axis = "cp", split = 1, join = 0](%x)'),
+            program('%z = AllToAll[axis = "cp", split = 1, join = 0](%x)', x="Tensor[Float32, (8@cp[4, 4], 4), 1]"),
             "DIR424",
             "`AllToAll` expected one part of dimension 0 on each device, found several",
-            "write `AllGather` and `Shard`",
+            "write `AllGather` and `Shard`, or split the blocks apart before",
         ),
         (
             program('%z = AllGather[axis = ["dp", "cp"]](%x)', x="Tensor[Float32, (8@(dp, zigzag(cp)), 4), 1]"),
@@ -67,10 +67,12 @@ def program(*body, x="Tensor[Float32, (8@zigzag(cp), 4), 1]", y="Tensor[Float32,
             "gather along one axis after the other",
         ),
         (
-            program("%z = Relu(%x)", x="Tensor[Float32, (8@(zigzag(dp), zigzag(cp)), 4), 1]"),
+            program("%z = Relu(%x)", x="Tensor[Float32, (16@(zigzag(dp), tp, zigzag(cp)), 4), 1]").replace(
+                "cp = 2)", "cp = 2, tp = 2)"
+            ),
             "DIR422",
-            "dimension 0 is split in zig-zag along several axes",
-            "split it in order along all of them but one",
+            "dimension 0 is split in order between axes along which it is in zig-zag",
+            "name the axes along which it is in zig-zag one after the other",
         ),
         (
             program("%z = Relu(%x)", x="Tensor[Float32, (6@zigzag(cp), 4), 1]"),
@@ -97,6 +99,36 @@ def test_rows_in_another_order_are_refused_with_the_remedy(text, code, message, 
     assert found.code.number == code
     assert message in found.message
     assert found.help == help
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '%z = AllToAll[axis = "cp", split = 1, join = 0](%x)',
+        '%z = AllGather[axis = ["dp", "cp"], dim = 0](%x)',
+        '%z = AllToAll[axis = ["dp", "cp"], split = 1, join = 0](%x)',
+        '%z = AllToAll[axis = ["dp", "cp"], split = 0, join = 1, zigzag = true](%t)',
+        '%z = Shard[axis = ["dp", "cp"], dim = 0, zigzag = true](%y)',
+    ],
+)
+def test_in_zigzag_along_several_axes_it_is_that_of_all_their_devices(body):
+    transposed = '%t = AllToAll[axis = ["dp", "cp"], split = 1, join = 0](%x)'
+    text = program(transposed, body, "%u = Relu(%z)", x="Tensor[Float32, (8@(zigzag(dp), zigzag(cp)), 4), 1]")
+    text = text.replace("return %z", "return %u, %t")
+    assert not errors(text)
+    module = read(text).module
+    assert read(print_module(module)).module == module
+    assert verify(erase(module), module).equal
+    as_each_device(module, load("dgx-a100"))
+    scattered = print_module(expand(module))
+    of_devices = (0, 7, 1, 6, 2, 5, 3, 4)
+    assert f"({', '.join(f'%x_run_{k}' if k else '%x_run' for k in of_devices)})" in scattered
+
+
+def test_axes_behind_those_in_zigzag_cut_what_a_device_has():
+    text = program("%z = Relu(%x)", x="Tensor[Float32, (4@(zigzag(dp), cp), 4), 1]")
+    assert not errors(text)  # each device has one of four rows
+    assert verify(erase(read(text).module), read(text).module).equal
 
 
 def test_attention_is_split_in_zigzag_where_it_is_causal():

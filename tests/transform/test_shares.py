@@ -99,6 +99,21 @@ def test_the_same_for_all_replicas_and_stages():
     assert any(re.match(r"each device has 5\d\.?\d* % of the FLOPs and 50", line) for line in said)
 
 
+@pytest.mark.parametrize("words", ["tp=4", "dp=2 tp=4 zero=3", "tp=4 split=wq:1"])
+def test_a_mesh_says_which_weights_shards_have_whole(words):
+    module = api.parse(NORMALISED)
+    step = " ".join(word for word in words.replace("split", "shard").split() if word[:2] in ("tp", "sh"))
+    with listening() as alone:
+        transform(module, *step.split())
+    with listening() as said:
+        transform(module, "mesh", *words.split())
+    of_weights = [line.replace("`shard`", "`split`") for line in alone if "of the weights:" in line]
+    assert of_weights
+    assert [line for line in said if "of the weights:" in line] == of_weights
+    share = re.search(r"and (\S+ % of the weights, where .*)", alone[0])
+    assert f"each shard has {share[1]}" in said
+
+
 def test_the_command_prints_it_and_has_a_flag(distir, tmp_path):
     program = tmp_path / "normalised.dir"
     program.write_text(NORMALISED)

@@ -10,7 +10,7 @@ from distir.ir import Apply, Arg, Attributes, Literal, Places, SplitAlong, Tenso
 from distir.ir import Mesh as Axes
 from distir.ir.places import Repeated, cuts_of, places
 from distir.ops import Value, type_of
-from distir.placement.along import State, any_split, is_host, of_item
+from distir.placement.along import Split, State, any_split, is_host, of_item
 from distir.transform.mesh.moves import AxisMove, NoWay, moves
 from distir.transform.mesh.spread import SpreadSums
 from distir.transform.mesh.values import PlacedValues
@@ -50,7 +50,11 @@ class Collectives:
             return self.values.by_items(
                 arg, lambda item, k: self.as_needed(item, [of_item(s, k) for s in needed], order)
             )
-        return self.brought(arg, _places(self.values.axes, needed, order), name)
+        made = self.brought(arg, _places(self.values.axes, needed, order), name)
+        if isinstance(made, str):
+            pairs = zip(self.values.axes, needed, strict=True)
+            self.spread.as_tokens(made, [axis for (axis, _), s in pairs if isinstance(s, Split) and s.loose])
+        return made
 
     def brought(self, arg: Arg, wanted: Places, name: str = "") -> Arg:
         """A value in another placement, under a name if one is given. Raises NoWay."""
@@ -129,8 +133,8 @@ def order_of_cuts(axes: Axes, vs: Sequence[Value], needed: Sequence[Sequence[Sta
     for v, states in zip(vs, needed, strict=True):
         for tensor in tensors(type_of(v)):
             for dim in range(len(tensor.shape or ())):
-                own = [cut.axis for cut in cuts_of(tensor.places, dim)]
                 then = [axis for (axis, _), s in zip(axes, states, strict=True) if _is_along(s, dim)]
+                own = [cut.axis for cut in cuts_of(tensor.places, dim) if cut.axis in then]
                 stated.append(own)
                 more.append([*own, *(axis for axis in then if axis not in own)])
     first: set[tuple[str, str]] = set()

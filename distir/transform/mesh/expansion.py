@@ -543,7 +543,11 @@ class _Body(ShardedBody):
                 ordered = self.in_order_of_devices(arg, dim)
                 made = self._collective(name, "MPIReduceScatter", ordered, w, then, axis=dim)
             case Split(joined), Split(dim):
-                made = self._collective(name, "MPIAlltoall", arg, w, then, split_axis=dim, concat_axis=joined, **routed)
+                ordered = self.in_order_of_devices(arg, dim) if is_zigzag(then) else arg
+                axes = {"split_axis": dim, "concat_axis": joined}
+                hint = f"{name}_turned" if is_zigzag(now) else name
+                made = self._collective(hint, "MPIAlltoall", ordered, w, then, **axes, **routed)
+                made = self.in_order(made, joined) if is_zigzag(now) else made
             case Split(), Unsplit.WHOLE:
                 made = self._gathered(arg, name, w, now)
             case Unsplit.WHOLE, Split():

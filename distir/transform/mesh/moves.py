@@ -19,7 +19,7 @@ class NoWay(Exception):  # noqa: N818 - a verdict on two placements, not a failu
 class AxisMove:
     """One collective over axes: its op and attributes, the ending of its result's name, and the new placement.
 
-    `cut`: how a dimension is cut. `alone`: a device has several parts of it, so that the collective is over one axis.
+    `cut`: how a dimension is cut. `of`: how what is joined was cut, if that is in blocks or in zig-zag.
     """
 
     op: str
@@ -27,7 +27,7 @@ class AxisMove:
     ending: str
     given: Places
     cut: SplitAlong | None = None
-    alone: bool = False
+    of: SplitAlong | None = None
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def moves(now: Places, wanted: Places, together: tuple[tuple[str, ...], ...] = (
     axes that are `together`, which are in the order of the mesh, it is one collective. Raises NoWay.
     """
     found: list[AxisMove] = []
-    for move in _moves(now, wanted):
+    for move in _moves(now, wanted, together):
         both = _joined(found[-1], move, together) if found else None
         found[-1:] = [both] if both is not None else [*found[-1:], move]
     return tuple(found)
@@ -65,12 +65,20 @@ def _joined(first: AxisMove, then: AxisMove, together: Sequence[Sequence[str]]) 
     group = next((group for group in together if {*axes} <= {*group}), None)
     if first.op != then.op or own != other or group is None or then.op == "AllToAll":
         return None
-    if first.alone or then.alone:
+    if _several(first) != _several(then) or any(own and own.blocks for own in (first.cut, first.of)):
         return None
     if then.op in ("AllReduce", "Broadcast"):
         axes = tuple(axis for axis in group if axis in axes)
     to = {"to": (*_numbers(first), *_numbers(then))} if then.op == "Reduce" else {}
     return replace(then, attrs=Attributes({**then.attrs, "axis": axes, **to}))
+
+
+def _several(move: AxisMove) -> tuple[bool, bool]:
+    """Whether a device has several parts of a dimension, one of each block, or two in zig-zag."""
+    return (
+        any(bool(own.blocks) for own in (move.cut, move.of) if own),
+        any(own.zigzag for own in (move.cut, move.of) if own),
+    )
 
 
 def _numbers(reduced: AxisMove) -> tuple[Constant, ...]:
@@ -79,10 +87,16 @@ def _numbers(reduced: AxisMove) -> tuple[Constant, ...]:
     return to if isinstance(to, tuple) else (to,)
 
 
-def _moves(now: Places, wanted: Places) -> Iterator[AxisMove]:
-    """The same, over one axis each."""
+def _moves(now: Places, wanted: Places, together: Sequence[Sequence[str]]) -> Iterator[AxisMove]:
+    """The same, over one axis each, but for all-to-alls."""
     while now != wanted:
-        move = _split(now, wanted) or _reduced(now, wanted) or _exchanged(now, wanted) or _gathered(now, wanted)
+        move = (
+            _split(now, wanted)
+            or _reduced(now, wanted)
+            or _exchanged_together(now, wanted, together)
+            or _exchanged(now, wanted)
+            or _gathered(now, wanted)
+        )
         if move is None:
             raise NoWay
         yield move
@@ -123,15 +137,35 @@ def _reduced(now: Places, wanted: Places) -> AxisMove | None:
     return None
 
 
+def _exchanged_together(now: Places, wanted: Places, together: Sequence[Sequence[str]]) -> AxisMove | None:
+    """A value that is split in one dimension along several axes, split along the same ones in another."""
+    for group in together:
+        cuts = [place for place in now if isinstance(place, SplitAlong) and place.axis in group]
+        then = [place for place in wanted if isinstance(place, SplitAlong) and place.axis in group]
+        if len(cuts) < 2 or [cut.axis for cut in cuts] != [cut.axis for cut in then]:
+            continue
+        if any(len({(cut.dim, cut.blocks, cut.zigzag) for cut in own}) > 1 or own[0].blocks for own in (cuts, then)):
+            continue
+        (before, *_), (cut, *_) = cuts, then
+        is_last = cuts_of(now, before.dim)[-len(cuts) :] == cuts
+        if before.dim != cut.dim and is_last and [*cuts_of(now, cut.dim), *then] == cuts_of(wanted, cut.dim):
+            rest = (place for place in now if place not in cuts)
+            axis = tuple(cut.axis for cut in cuts)
+            attrs = Attributes({"axis": axis, "split": cut.dim, "join": before.dim, **stating((), cut.zigzag)})
+            return AxisMove("AllToAll", attrs, "turned", places((*rest, *then)), cut)
+    return None
+
+
 def _exchanged(now: Places, wanted: Places) -> AxisMove | None:
     """A value that is split in one dimension, split along the same axis in another."""
     for cut in wanted:
         before = along(now, cut.axis)
         if not isinstance(cut, SplitAlong) or not isinstance(before, SplitAlong) or before.dim == cut.dim:
             continue
-        is_one = not before.has_several and not cut.has_several
+        is_one = not before.blocks and not cut.blocks
         if is_one and _innermost(now, before.dim) == before and _is_next(now, cut, wanted):
-            return _move("AllToAll", "turned", now, cut, axis=cut.axis, split=cut.dim, join=before.dim)
+            zigzag = stating((), cut.zigzag)
+            return _move("AllToAll", "turned", now, cut, axis=cut.axis, split=cut.dim, join=before.dim, **zigzag)
     return None
 
 
@@ -147,12 +181,12 @@ def _gathered(now: Places, wanted: Places) -> AxisMove | None:
         if not _is_start(cuts_of(now, dim), cuts_of(wanted, dim)):
             cut = _innermost(now, dim)
             attrs = Attributes({"axis": cut.axis, "dim": dim})
-            return AxisMove("AllGather", attrs, "whole", without(now, cut.axis), alone=cut.has_several)
+            return AxisMove("AllGather", attrs, "whole", without(now, cut.axis), of=cut)
     return None
 
 
 def _move(op: str, ending: str, now: Places, cut: SplitAlong, **attrs: Constant) -> AxisMove:
-    return AxisMove(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)), cut, cut.has_several)
+    return AxisMove(op, Attributes(attrs), ending, places((*without(now, cut.axis), cut)), cut)
 
 
 def _is_next(now: Places, cut: SplitAlong, wanted: Places) -> bool:

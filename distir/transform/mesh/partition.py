@@ -10,7 +10,6 @@ once for all its users; one that an update takes, as the update's weight and sta
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -51,7 +50,7 @@ from distir.placement.along import State, any_split, holds_partial, is_host
 from distir.transform.mesh.collectives import Collectives
 from distir.transform.mesh.in_parts import needed_in_parts
 from distir.transform.mesh.moves import NoWay
-from distir.transform.mesh.sends import places_to_send
+from distir.transform.mesh.sends import sent_in_parts
 from distir.transform.mesh.spread import SequenceSpread, SpreadSums
 from distir.transform.mesh.sums import PendingSums
 from distir.transform.mesh.typed import Execution, Executions
@@ -93,8 +92,8 @@ class MeshPartition:
     """Whether gradients of fewer bits are summed in Float32."""
     whole: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """By axis: the ops that every device along it computes by itself, of whole operands."""
-    cuts_sends: bool = False
-    """Whether what shards have whole is sent to other stages in parts."""
+    cut_sends: bool = False
+    """Whether shards send in parts what all of them have whole."""
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
@@ -269,11 +268,12 @@ class _Body:
     def _apply(self, statement: Apply) -> None:
         vs = tuple(map(self.values.value, statement.args))
         ws = self.domain.answer(statement, tuple(map(erased, vs)))
-        if statement.op == "Send" and self.program.cuts_sends and self._sent_in_parts(statement, ws):
-            return
         if statement.op in TUPLING or all(map(is_host, ws)):
             own = frozenset[str]().union(*map(self.values.loose, statement.args))
             self.values.write(statement, ws, [own] * len(ws))
+            return
+        is_cut = self.program.cut_sends and statement.op == "Send" and statement.results[0] != DISCARD
+        if is_cut and sent_in_parts(statement, self.program.shards, self.collectives, self._apply):
             return
         whole = self._needed_whole(statement, vs)
         whole_along = frozenset(whole)
@@ -304,35 +304,6 @@ class _Body:
             self.collectives.split_as.setdefault(name, str(part))
         for axis in whole:
             self._split_again(statement, axis)
-
-    def _sent_in_parts(self, statement: Apply, ws: tuple[Value, ...]) -> bool:
-        """Append a send of a part by each shard, and what gathers the parts; false where each sends what it has."""
-        (arg,), (result,), scattered = statement.args, statement.results, self.program.spread is None
-        found = type_of(self.values.value(arg))
-        items = found.items if isinstance(found, TupleType) else (found,)
-        parts = math.prod(size for axis, size in self.axes if axis in self.program.shards and isinstance(size, int))
-        wanted = [places_to_send(t, parts, self.program.shards, scattered=scattered) for t in items]
-        if result == DISCARD or not any(wanted):
-            return False
-        brought, sent = self.collectives.brought, self.values.names.fresh(f"{result}_sent")
-
-        def cut(item: Arg, k: int) -> Arg:
-            own = wanted[k]
-            return item if own is None else brought(item, own)
-
-        def joined(item: Arg, k: int, name: str = "") -> Arg:
-            whole = (place for place in self.values.places(item) if place.axis not in self.program.shards)
-            return item if wanted[k] is None else brought(item, tuple(whole), name)
-
-        is_tuple = isinstance(found, TupleType)
-        part = self.values.by_items(arg, cut) if is_tuple else cut(arg, 0)
-        loose = self.values.loose(arg)
-        self.values.write(replace(statement, results=(sent,), args=(part,), claims=()), ws, [loose])
-        if is_tuple:
-            self.values.settled_as[result] = self.values.by_items(sent, joined)
-        else:
-            joined(sent, 0, result)
-        return True
 
     def _needed_whole(self, statement: Apply, vs: tuple[Value, ...]) -> list[str]:
         """The axes along which every device computes a statement by itself, of operands that are gathered for it."""

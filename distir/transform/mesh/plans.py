@@ -11,6 +11,7 @@
   batch as over `dp`. A product needs rows where its experts are: an all-to-all brings them there, another one back
   (Lepikhin et al., *GShard*, 2020). `owned` gives each device as many rows as another.
   So may shards (`etp=1`), or groups of them: then the shards are two axes, and experts are split over the second alone.
+  With `expert_parallel` so may those that share sequences, and devices along any axis have copies (`folding`).
 - `cp`, context parallelism: inputs are split along the sequence, in zig-zag where attention is causal (`Order`).
   Attention is marked with the way in which queries of one part meet the keys of all: gathered (Llama 3, 2024), around a
   ring (Liu et al., 2023), or by all-to-alls, which give each device some heads of all places (Jacobs et al.,
@@ -29,30 +30,21 @@ from dataclasses import dataclass, replace
 
 from distir.analysis import Analysis
 from distir.analysis.placement_states import place_of
-from distir.ir import HOST, Apply, Function, Module, Param, TensorType, TupleType, Type, ops_in, types
+from distir.ir import HOST, NO_ATTRIBUTES, Apply, Function, Module, Param, TensorType, TupleType, Type, ops_in, types
 from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State, is_whole
+from distir.transform.mesh.folding import DATA, EXPERTS, INSIDE, REPLICAS, SEQUENCES, SHARD, SHARDS, Folding
 from distir.transform.mesh.owners import PARTITIONS, owners
 from distir.transform.mesh.wanted import is_update, layout_of
 from distir.transform.sharding.classes import Settled
-from distir.transform.sharding.context import sequence_states, sequences
+from distir.transform.sharding.context import sequence_states
 from distir.transform.sharding.data import batch_states
 from distir.transform.sharding.flow import Flow
 from distir.transform.sharding.mesh import IN_ORDER, Order
-from distir.transform.sharding.ownership import Holders, Owned, by_owner, owned_weights
-from distir.transform.sharding.tensor import parameter_states
-from distir.transform.steps import tell
-
-DATA, SHARD, EXPERTS, CONTEXT, TENSOR, INSIDE = "dp", "shard", "ep", "cp", "tp", "etp"
-AXES = (DATA, SHARD, EXPERTS, CONTEXT, TENSOR, INSIDE)
-"""The axes that a strategy may name, outermost first."""
-
-REPLICAS = (DATA, SHARD, EXPERTS, CONTEXT)
-"""Those along which devices have parts of the inputs, and the same weights but for experts."""
-
-
-SHARDS = (TENSOR, INSIDE)
-"""Those along which devices have parts of the weights: of experts, along the second alone."""
+from distir.transform.sharding.ownership import Holders, Owned, by_owner, expert_weights, owned_weights
+from distir.transform.sharding.shares import shares_of_weights
+from distir.transform.sharding.tensor import parameter_states, reasons
+from distir.transform.steps import is_heard, tell
 
 ORDER = (*SHARDS, *REPLICAS)
 """The order in which axes cut one dimension: what replicas store of a weight is a part of what shards have."""
@@ -71,29 +63,35 @@ class ParameterPlan:
 def plan(
     analysis: Analysis,
     entry: Function,
-    sizes: Mapping[str, int],
+    folding: Folding,
     zero: int,
+    along_sequence: Settled | None = None,
     order: Order = IN_ORDER,
-    expert_axes: Sequence[str] = (),
     partition: str = PARTITIONS[0],
     by_hand: Sequence[str] = (),
 ) -> ParameterPlan:
     """The placement of the entry function's parameters. Raises ProgramError where a size does not divide.
 
-    `order`: that in which devices along `cp` have parts of sequences. `expert_axes`: those along which devices have
-    whole experts. `by_hand`: which parameters are split along which dimensions over shards, as in `w1:1`, if that is
-    stated.
+    `folding`: the axes, and where experts are. `along_sequence`: the dimensions of the program, before tokens were
+    dispatched in groups, and `order`: that in which devices have parts of sequences, if they share any.
+    `by_hand`: which parameters are split along which dimensions over shards, as in `w1:1`, if that is stated.
     """
-    settled = Flow(analysis.domain).entry(entry) if expert_axes or TENSOR in sizes else None
+    sizes, shards = folding.sizes, [axis for axis in SHARDS if axis in folding.sizes]
+    settled = Flow(analysis.domain).entry(entry) if folding.owners or shards else None
     every: dict[str, list[State]] = {axis: [WHOLE for _ in entry.params] for axis in sizes}
     _split_batch(every, analysis, entry, sizes)
-    if CONTEXT in sizes:
-        found = sequence_states(entry, sequences(analysis.module), sizes[CONTEXT], order)
-        every[CONTEXT] = [replace(s, zigzag=order.zigzag) if isinstance(s, Split) else s for s in found]
+    if along_sequence is not None:
+        found = sequence_states(entry, along_sequence, folding.count(*SEQUENCES), order)
+        found = [replace(s, zigzag=order.zigzag) if isinstance(s, Split) else s for s in found]
+        every |= {axis: found for axis in SEQUENCES if axis in sizes}
     if settled is not None:
-        experts: Owned = owned_weights(entry, settled) if expert_axes else {}
-        _split_weights(every, entry, settled, sizes, experts if TENSOR in expert_axes else {}, by_hand)
-        every |= {axis: by_owner(entry, every[axis], experts, Holders(owners=sizes[axis])) for axis in expert_axes}
+        experts: Owned = owned_weights(entry, settled) if folding.owners else {}
+        if folding.copies and not experts:
+            experts = expert_weights(analysis.module)
+        apart = {*folding.copies, *folding.owners}
+        _split_weights(every, entry, settled, folding, experts if apart.intersection(shards) else {}, by_hand)
+        for axis in folding.owners:
+            every[axis] = by_owner(entry, every[axis], experts, Holders(owners=sizes[axis]))
     copies = sources(analysis.module, entry)
     every = {axis: _alike(copies, states) for axis, states in every.items()}
     placed = [{axis: states[k] for axis, states in every.items()} for k in range(len(entry.params))]
@@ -149,20 +147,31 @@ def _split_weights(
     every: dict[str, list[State]],
     entry: Function,
     settled: Settled,
-    sizes: Mapping[str, int],
+    folding: Folding,
     owned: Owned,
     by_hand: Sequence[str],
 ) -> None:
-    """Split weights over shards; `owned`: those of experts of which each shard, or group of shards, has some."""
-    axes = [axis for axis in SHARDS if axis in sizes]
+    """Split weights over shards; `owned`: those of experts of which each shard, or group of shards, has whole ones."""
+    axes = [axis for axis in SHARDS if axis in folding.sizes]
     if not axes:
         return
-    states = parameter_states(entry, math.prod(sizes[axis] for axis in axes), by_hand, settled, owned)
+    size = folding.count(*axes)
+    states = parameter_states(entry, size, by_hand, settled, owned)
+    if is_heard():
+        others = [replace(p, roles=NO_ATTRIBUTES) if p.name in owned else p for p in entry.params]
+        why = reasons(entry, states, size, "split" if by_hand else "", settled)
+        shares = shares_of_weights(replace(entry, params=tuple(others)), states, size, why)
+        for line in replace(shares, each="shard").lines:
+            tell(line)
     every |= dict.fromkeys(axes, states)
-    if INSIDE in sizes:
-        inside = parameter_states(entry, sizes[INSIDE], (), settled)
+
+    def of_experts(inside: Sequence[State]) -> list[State]:
         rows = zip(entry.params, states, inside, strict=True)
-        every[INSIDE] = [own if p.name in owned else state for p, state, own in rows]
+        return [own if p.name in owned else state for p, state, own in rows]
+
+    every |= dict.fromkeys(folding.copies, of_experts([WHOLE] * len(states)))
+    if INSIDE in axes:
+        every[INSIDE] = of_experts(parameter_states(entry, folding.sizes[INSIDE], (), settled))
 
 
 def sources(module: Module, entry: Function) -> tuple[str, ...]:

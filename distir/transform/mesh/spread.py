@@ -56,6 +56,12 @@ class SpreadSums:
         spread = self.spread
         return self.values.loose(arg) if spread is None else self.values.loose(arg) - {*spread.axes}
 
+    def as_tokens(self, name: str, axes: Sequence[str]) -> None:
+        """Say of a value that was brought beside tokens that it yields where these do."""
+        own = {*axes}.intersection(self.spread.axes if self.spread is not None else ()) - self.values.loose(name)
+        if own:
+            self.values.define(name, self.values.value(name), self.values.loose(name) | own)
+
     def typing(
         self, statement: Apply, axis: str, states: Sequence[State], decided: Callable[[Sequence[State]], Typing]
     ) -> Typing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -29,22 +28,42 @@ from distir.ops.mesh import COLLECTIVES
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of, without_idle_ends
+from distir.transform.mesh.folding import (
+    CONTEXT,
+    EXPERTS,
+    REPLICAS,
+    SEQUENCES,
+    SHARDS,
+    TENSOR,
+    Folding,
+    folded,
+    of_axes,
+)
 from distir.transform.mesh.items import with_updates_of_items
 from distir.transform.mesh.owners import PARTITIONS
 from distir.transform.mesh.partition import MeshPartition
 from distir.transform.mesh.pipelined import with_ends
-from distir.transform.mesh.plans import AXES, CONTEXT, EXPERTS, INSIDE, REPLICAS, TENSOR, plan
+from distir.transform.mesh.plans import plan
 from distir.transform.mesh.spread import SequenceSpread
 from distir.transform.mesh.wanted import gradients
-from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, SHARDS, STATE_ON_HOSTS
+from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, STATE_ON_HOSTS
+from distir.transform.order import SHARDS as HAS_SHARDS
 from distir.transform.orphans import without_orphans
 from distir.transform.quantise_at_use import quantised_at_use
 from distir.transform.sharding.batch import tokens
-from distir.transform.sharding.context import CONTEXTS, marked_for_context, order_of, tell_of_experts
+from distir.transform.sharding.context import (
+    CONTEXTS,
+    dispatched_in_parts,
+    marked_for_context,
+    order_of,
+    sequences,
+    tell_of_experts,
+)
 from distir.transform.sharding.experts import DISPATCHERS, router_of
-from distir.transform.sharding.mesh import IN_ORDER, mesh_of
+from distir.transform.sharding.grouped import with_groups
+from distir.transform.sharding.mesh import IN_ORDER, Order, mesh_of
+from distir.transform.sharding.owned import no_experts
 from distir.transform.sharding.ownership import with_owners
-from distir.transform.sharding.sizes import divisors
 from distir.transform.sharding.spread import no_sequence
 from distir.transform.sharding.steps import LARGEST_NODE, LOSS_OPS, known_ops, shards_of_expert
 from distir.transform.steps import Count, StepError, step
@@ -62,6 +81,7 @@ NEEDED = {
     "dispatcher": "`dispatcher` is of tokens that go to experts: give `ep`, as in `mesh ep=8 dispatcher=deepep`",
     "split": "`split` states what shards split: give `tp`, as in `mesh tp=2 split=w1:1,w2:0`",
     "whole": "`whole` names ops that each shard computes by itself: give `tp`, as in `mesh tp=2 whole=Softmax`",
+    "scatter_gather": "`scatter_gather` is of what shards send: give `tp`, as in `pp=2 microbatches=8 mesh tp=2`",
     "skew": "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`",
     "cp_kind": "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`",
     "zigzag": "`zigzag` is the order of parts of sequences: give `cp`, as in `mesh cp=2 zigzag=false`",
@@ -72,7 +92,7 @@ NEEDED = {
 @step(
     after=("cse", "pp", "accumulate"),
     before=(SHARDED, STATE_ON_HOSTS, IN_KERNELS),
-    makes=(*SHARDS, ON_MESH),
+    makes=(*HAS_SHARDS, ON_MESH),
     choices={
         "zero": STAGES,
         "partition": PARTITIONS,
@@ -98,6 +118,7 @@ def mesh(
     zigzag: bool | None = None,
     cp_experts: bool = False,
     etp: int = 0,
+    expert_parallel: int = 0,
     skew: float = 0.0,
     dispatcher: str = DISPATCHERS[0],
     split: tuple[str, ...] = (),
@@ -108,7 +129,7 @@ def mesh(
 
     The result reads like the program: one statement for all devices. Types say where the parts of each value are, and
     collectives name an axis. `distir expand` gives the program of every device, `distir erase` the sequential one.
-    Axes are `dp`, `shard`, `ep`, `cp`, `tp` and `etp`, the outermost first.
+    Axes are `dp`, `shard`, `ep`, `cp`, `cp_ep`, `tp`, `tp_ep` and `etp`, the outermost first.
 
     `dp`: inputs are split along the batch, which their role `{batch = …}` names, and gradients are summed over the
     replicas where their update needs the sum. `tp`: the heads of attention, the inner widths of layers and the
@@ -117,11 +138,6 @@ def mesh(
     `split=w1:1,w2:0` states instead which parameters are split along which dimensions. `whole=OP,…` names ops that
     every shard computes by itself of whole operands, which are gathered before, as logits are where a framework has no
     loss of parts of the vocabulary.
-
-    Of what all shards of a pipeline's stage have whole, each sends a part to the next stage, which gathers them: so the
-    slower links between stages carry it once (Megatron's scatter-gather optimization). Without `scatter_gather` that is
-    so in programs of more than 16 devices, whose stages are on several nodes; inside a node the gather takes longer
-    than it saves. With `scatter_gather=false` each shard sends all of it.
 
     `ep`: the batch is split over these devices, too, and the experts in equal parts, whose gradients are not summed
     over them. Tokens go to the devices of their experts by an all-to-all, and their results come back. `skew` is the
@@ -132,6 +148,13 @@ def mesh(
     With `etp=1` shards do not split experts: each has some of them whole, computes the rows of all tokens that chose
     them, and what it adds to a token is summed over the shards. With `tp=4 etp=2`, each two neighbours split some of
     the experts. The shards are 2 × 2 devices then, along the axes `tp` and `etp`: all else is split over both.
+
+    `expert_parallel=N` says it of all devices of a stage at once, as Megatron's `--expert-model-parallel-size` does.
+    `dp` is the number of all replicas then. Devices are numbered shards first, then those that share sequences, then
+    replicas: each `etp` neighbours have one part of the experts, N of these groups have them all, and the next N have
+    copies. An axis with parts and copies becomes two: `tp=4 etp=1 sequence expert_parallel=2` writes
+    `mesh (tp = 2, tp_ep = 2)`, with experts split over `tp_ep`. Devices that share sequences dispatch the tokens that
+    they have, and so do shards that have copies, which need `sequence`; rows go to their experts by all-to-alls.
 
     `cp`: inputs are split along the sequence. `cp_kind` says how attention meets the keys of all parts, as in the step
     `cp`: `allgather`, `a2a` or `ring`. With `zigzag`, device i of n has the parts i and 2n - 1 - i of 2n, written
@@ -159,16 +182,24 @@ def mesh(
     Of a pipeline (`pp=2 microbatches=8 mesh dp=2 tp=2`) each stage becomes a mesh, with its passes written once. Each
     microbatch is split over the replicas; gradients are reduced when those of all microbatches are added up.
 
+    With `scatter_gather`, of what all shards of a stage have whole each sends a part to the next stage, which gathers
+    them. It is on in programs of more than 16 devices, which lie on several nodes, unless the option says otherwise.
+
     Raises ProgramError where no input has a batch, where nothing can be split along an axis, or a size does not divide.
     """
     if str(zero) not in STAGES:
         raise StepError(f"`zero` expected a stage from 0 to 3, found {zero}")
-    groups, inner = _in_groups(dp, shard)
     cut = shards_of_expert(etp, tp)
-    inside = cut if cut < tp else 1
-    owners = _owners(ep > 1, cut < tp, cp_experts and cp > 1)
-    given = (groups, inner, ep, cp, tp // inside, inside)
-    sizes = {axis: size for axis, size in zip(AXES, given, strict=True) if size > 1}
+    if expert_parallel and (ep > 1 or cp_experts):
+        raise StepError("leave out `ep` and `cp_experts` beside `expert_parallel`, which says it of all devices")
+    if expert_parallel < 0:
+        raise StepError(f"`expert_parallel` expected the number of parts of the experts, found {expert_parallel}")
+    if expert_parallel:
+        folding = folded(expert_parallel, dp, cp, tp, cut)
+    else:
+        folding = of_axes(dp, ep, cp, tp, cut, cp_experts)
+    folding = folding.in_groups(shard) if shard else folding
+    sizes, shards = folding.sizes, tuple(axis for axis in SHARDS if axis in folding.sizes)
     replicas = tuple(axis for axis in REPLICAS if axis in sizes)
     if not sizes:
         raise StepError("expected an axis with 2 or more devices, as in `mesh dp=4 tp=2`")
@@ -187,13 +218,17 @@ def mesh(
         ("etp", etp, [TENSOR]),
         ("split", split, [TENSOR]),
         ("whole", whole, [TENSOR]),
-        ("skew", skew, owners),
+        ("scatter_gather", scatter_gather, [TENSOR]),
+        ("skew", skew, folding.owners),
         ("dispatcher", dispatcher != DISPATCHERS[0], [EXPERTS]),
         ("cp_kind", cp_kind != CONTEXTS[0], [CONTEXT]),
         ("zigzag", zigzag is not None, [CONTEXT]),
     ):
         if given and sizes.keys().isdisjoint(axes):
             raise StepError(NEEDED[option])
+    if folding.copies and not sequence:
+        same = f"{folding.count(*folding.copies)} shards have the same experts, each for its own tokens"
+        raise StepError(f"{same}: `sequence` gives them these")
     with paused_collection():
         module = without_idle_ends(module)
         module = with_counted_losses(module) if replicas else module
@@ -201,14 +236,16 @@ def mesh(
         module = _with_copies_where_used(module) if zero == 3 else module
         order = IN_ORDER
         if cp > 1:
-            if not cp_experts:
+            if not cp_experts and not expert_parallel:
                 tell_of_experts(module, cp)
             module = marked_for_context(module, cp_kind)
             order = order_of(module, cp_kind, zigzag)
+        along = sequences(module) if cp > 1 else None
         router = router_of(module, dispatcher)
-        module = with_owners(module, math.prod(sizes[axis] for axis in owners), skew) if owners else module
+        module = _dispatched_apart(module, folding, order) if expert_parallel else module
+        module = with_owners(module, folding.parts, skew) if folding.owners else module
         analysis, entry = checked(module), entry_of(module)
-        placed = plan(analysis, entry, sizes, zero, order, owners, partition, split)
+        placed = plan(analysis, entry, folding, zero, along, order, partition, split)
         updated = {p.name: t for p, t in zip(entry.params, placed.updated, strict=True)}
         results: dict[str, Places] = {}
         replaced = ParameterUpdates(module).replaced(entry)
@@ -216,12 +253,12 @@ def mesh(
             results |= _places_of_result(entry, entry.returned[k], placed.types[param])
         is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
         wanted = gradients(entry, analysis, updated, per_microbatch=zero > 1 and not is_staged)
-        shards = tuple(axis for axis in (TENSOR, INSIDE) if axis in sizes)
         spread = SequenceSpread(shards, tokens(analysis, entry)) if sequence else None
         taken_whole = dict.fromkeys(shards, known_ops("whole", whole))
-        cuts_sends = is_staged and (_is_large(module, sizes) if scatter_gather is None else scatter_gather)
-        how = (spread, sums == "float32", taken_whole, cuts_sends)
-        writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, *how)
+        if scatter_gather is None:
+            scatter_gather = mesh_of(module, entry, 1, "innermost").count * folding.count(*sizes) > LARGEST_NODE
+        more = sums == "float32", taken_whole, scatter_gather and is_staged and bool(shards)
+        writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, spread, *more)
         made = writer.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         made = _with_router(made, router) if router else made
         if sequence and not writer.spread_sums:
@@ -241,28 +278,12 @@ def _places_of_result(entry: Function, new: Arg, stated: Type) -> dict[str, Plac
     return found
 
 
-def _is_large(module: Module, sizes: Mapping[str, int]) -> bool:
-    """Whether the stages of a pipeline, of so many devices each, are on several nodes."""
-    stages = mesh_of(module, entry_of(module), 1, "innermost").count
-    return stages * math.prod(sizes.values()) > LARGEST_NODE
-
-
 def _refuse_other_words(option: str, found: str, known: Sequence[str]) -> None:
     """Raises StepError for a word that an option does not take."""
     if found not in known:
         near = nearest(found, known)
         hint = f"did you mean `{near}`?" if near else f"it is one of {', '.join(known)}"
         raise StepError(f"there is no `{option}` `{found}`; {hint}")
-
-
-def _in_groups(replicas: int, size: int) -> tuple[int, int]:
-    """The number of groups of replicas, and their size; without a size, or with one group, replicas by themselves."""
-    if size and replicas == 1:
-        raise StepError("`shard` is the size of groups along `dp`: give both, as in `mesh dp=8 zero=3 shard=4`")
-    if size < 0 or (size and replicas % size):
-        message = f"`shard` expected the size of groups that {replicas} replicas divide into, found {size}"
-        raise StepError(f"{message}; {divisors(replicas)} would do")
-    return (replicas // size, size) if 1 < size < replicas else (replicas, 1)
 
 
 def _with_copies_where_used(module: Module) -> Module:
@@ -272,10 +293,20 @@ def _with_copies_where_used(module: Module) -> Module:
     return without_orphans(module, *quantised_at_use(module, entry, weights))
 
 
-def _owners(ep: bool, shards: bool, context: bool) -> tuple[str, ...]:
-    """The axes along which devices have whole experts, each some of them."""
-    held = {EXPERTS: ep, TENSOR: shards, CONTEXT: context}
-    return tuple(axis for axis, own in held.items() if own)
+def _dispatched_apart(module: Module, folding: Folding, order: Order) -> Module:
+    """The program in which devices with parts of a sequence dispatch their own tokens to experts.
+
+    Shards do where they have copies of experts. A note says where tokens are gathered instead, as where experts have a
+    capacity of them. Raises ProgramError where they cannot be, as several devices have parts or copies, and where there
+    are no experts.
+    """
+    if not any(ops_in(module, "Dispatch")):
+        raise no_experts(entry_of(module))
+    cp, tp = folding.count(*SEQUENCES), folding.count(*SHARDS)
+    groups = (order.parts(cp) if cp > 1 else 1) * (tp if folding.copies else 1)
+    if folding.copies or not {*folding.owners}.isdisjoint(SEQUENCES):
+        return with_groups(module, groups)
+    return dispatched_in_parts(module, groups, cp)
 
 
 def _with_router(module: Module, router: Attributes) -> Module:

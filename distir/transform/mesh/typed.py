@@ -175,8 +175,10 @@ def _parts(vs: Sequence[Value], needed: Sequence[State], axis: str, values: Plac
     for v, need in zip(vs, needed, strict=True):
         if isinstance(v, TensorType) and isinstance(need, Split):
             others = () if need.blocks else cuts_of(v.places, need.axis)
-            cuts = [cut for cut in others if not cut.blocks and cut.axis != axis]
-            most = max(most, values.parts((SplitAlong(need.axis, axis), *cuts)))
+            cuts = [cut for cut in others if not cut.blocks]
+            if all(cut.axis != axis for cut in cuts):
+                cuts.append(SplitAlong(need.axis, axis, zigzag=need.zigzag))
+            most = max(most, values.parts(cuts) // (2 if need.zigzag else 1))  # of which the rule takes two
     return most
 
 

@@ -25,6 +25,7 @@ from distir.ir import (
     Shape,
     Site,
     TensorType,
+    TupleType,
     Type,
     ops_in,
     results,
@@ -159,11 +160,15 @@ class _Grouped:
 
 def _opened(type: Type) -> Type:
     """The type with an unknown shape."""
+    if isinstance(type, TupleType):
+        return TupleType(tuple(map(_opened, type.items)))
     return replace(type, shape=None) if isinstance(type, TensorType) else type
 
 
 def _in_type(count: int, stated: Type, before: Type, after: Type) -> Type:
     """The type of a parameter in groups, where its arguments are."""
+    if isinstance(stated, TupleType) and isinstance(before, TupleType) and isinstance(after, TupleType):
+        return TupleType(tuple(map(partial(_in_type, count), stated.items, before.items, after.items)))
     if before == after or not isinstance(stated, TensorType) or not isinstance(before, TensorType):
         return stated
     for outer, shape in _in_groups(before, count):
@@ -186,6 +191,8 @@ def _check_groups(before: Analysis, after: Analysis, entry: Function, count: int
 
 
 def _is_grouped(old: Type, new: Type, count: int) -> bool:
+    if isinstance(old, TupleType) and isinstance(new, TupleType):
+        return all(map(partial(_is_grouped, count=count), old.items, new.items))
     if old == new or not isinstance(old, TensorType) or not isinstance(new, TensorType):
         return old == new
     return any(new.shape == shape for _, shape in _in_groups(old, count))

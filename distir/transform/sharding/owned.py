@@ -77,11 +77,17 @@ def owned(analysis: Analysis, entry: Function, owners: Owners) -> OwnedExperts:
         run.look(instance)
     changed = analysis.module.replacing(*map(run.function, firsts))
     if not run.dispatched:
-        message = f"`@{entry.name}` dispatches no tokens to experts"
-        hint = "leave out `ep`, or split a program with `Dispatch`, as `distir model mixtral-8x7b` writes"
-        raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
+        raise no_experts(entry)
     before = by_function(instances(analysis, entry))
     return OwnedExperts(retyped(analysis.module, changed, entry, before, _opened, _merged), bool(run.rooms))
+
+
+def no_experts(entry: Function) -> ProgramError:
+    """The error of a program in which there are no experts to be split."""
+    message = f"`@{entry.name}` dispatches no tokens to experts"
+    written = "as `distir model mixtral-8x7b` writes"
+    hint = f"leave out `ep` and `expert_parallel`, or split a program with `Dispatch`, {written}"
+    return ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, (), hint)])
 
 
 def owners_of(module: Module) -> int:

@@ -6,7 +6,7 @@ Other splits report the FLOPs that are not divided, if there are any.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from distir.analysis import Analysis
@@ -54,13 +54,15 @@ class Shares:
     weights: float
     ops: Mapping[str, tuple[float, float]]
     whole: tuple[ParameterShares, ...]
+    each: str = "device"
+    """What has such a share: on a mesh a shard, of which replicas may store parts."""
 
     @property
     def lines(self) -> list[str]:
         """The lines of the report."""
         counted = "" if self.flops is None else f"{percent(self.flops)} of the FLOPs and "
         even = percent(1 / self.size)
-        lines = [f"each device has {counted}{percent(self.weights)} of the weights, where {even} is an even part"]
+        lines = [f"each {self.each} has {counted}{percent(self.weights)} of the weights, where {even} is an even part"]
         return [*lines, *_said(self.ops), *map(str, self.whole)]
 
     @property
@@ -77,6 +79,12 @@ def shares(
     `states`: the placement of the entry function's parameters. `written`: how many of the `size` devices the program
     contains. `why` gives the reason why a parameter is replicated.
     """
+    work, ops = _work(before, after, entry, size, written)
+    return replace(shares_of_weights(entry, states, size, why), flops=work, ops=ops)
+
+
+def shares_of_weights(entry: Function, states: Sequence[State], size: int, why: Reasons) -> Shares:
+    """The same without the shares of FLOPs."""
     held = split = 0
     whole: dict[str, list[tuple[str, float]]] = {}
     for param, state in zip(entry.params, states, strict=True):
@@ -88,7 +96,6 @@ def shares(
             elif isinstance(state, Split) and state.is_mixed:
                 shared = own * _share_of_shared(state)
                 whole.setdefault(why.of_shared(param.name, state), []).append((param.name, shared))
-    work, ops = _work(before, after, entry, size, written)
     found = [
         ParameterShares(
             tuple(n for n, _ in of), _ratio(sum(b for _, b in of), held), _ratio(max(b for _, b in of), held), reason
@@ -97,9 +104,9 @@ def shares(
     ]
     return Shares(
         size,
-        work,
+        None,
         split / held if held else 1.0,
-        ops,
+        {},
         tuple(sorted(found, key=lambda w: -w.share)),
     )
 
@@ -154,12 +161,13 @@ class Reasons:
     inputs: Mapping[int, str]
     chosen: frozenset[int]
     size: int
-    by_hand: bool
+    by_hand: str
+    """The option that states which parameters are split, if it does."""
 
     def of(self, name: str, type: Type) -> str:
         """The reasons, with dimensions grouped by reason."""
         if self.by_hand:
-            return "`shard` does not name it"
+            return f"`{self.by_hand}` does not name it"
         found = [(self._of(place), place[2]) for place in self._places(name, type)]
         if not found:
             return "it has no dimension"

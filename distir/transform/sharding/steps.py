@@ -184,7 +184,7 @@ class TensorPlan:
     def shares(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Analysis) -> Shares:
         """The shares of the result."""
         assert self.settled is not None
-        why = reasons(entry, states, self.size, self.by_hand, self.settled)
+        why = reasons(entry, states, self.size, "shard" if self.by_hand else "", self.settled)
         return shares(analysis, made, entry, states, self.size, 1 if self.representative else self.size, why)
 
     def report(self, analysis: Analysis, entry: Function, states: Sequence[State], made: Module) -> None:

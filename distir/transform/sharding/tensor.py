@@ -69,8 +69,8 @@ def _blocks(pieces: Pieces, chosen: Collection[int]) -> Blocks | None:
     return tuple(found)
 
 
-def reasons(entry: Function, states: Sequence[State], size: int, by_hand: Sequence[str], settled: Settled) -> Reasons:
-    """Why `parameter_states` did not split other parameters."""
+def reasons(entry: Function, states: Sequence[State], size: int, by_hand: str, settled: Settled) -> Reasons:
+    """Why `parameter_states` did not split other parameters. `by_hand`: the option that states which, if it does."""
     split = {p.name: state for p, state in zip(entry.params, states, strict=True) if isinstance(state, Split)}
     chosen = frozenset(
         of
@@ -78,7 +78,7 @@ def reasons(entry: Function, states: Sequence[State], size: int, by_hand: Sequen
         for (of, _), block in zip(settled.places[name, (), state.axis], state.blocks or (None,), strict=True)
         if not isinstance(block, Shared)
     )
-    return Reasons(settled, _inputs(entry, settled), chosen, size, bool(by_hand))
+    return Reasons(settled, _inputs(entry, settled), chosen, size, by_hand)
 
 
 def _inputs(entry: Function, settled: Settled) -> dict[int, str]:
@@ -117,7 +117,7 @@ def _chosen(entry: Function, settled: Settled, size: int, left: Collection[str] 
         hint = f"state a split by hand, as in `shard={_divisible(entry, size)}`"
         if not any("param" in p.roles for p in entry.params):
             hint = "mark the parameters, as in `%w: Tensor[Float32, (768, 768), 1] {param}`"
-        notes = _what_each_meets(entry, Reasons(settled, reached, frozenset(), size, False))
+        notes = _what_each_meets(entry, Reasons(settled, reached, frozenset(), size, ""))
         raise ProgramError([Diagnostic(codes.NOTHING_TO_SPLIT, Site(entry.name), message, notes, hint)])
     split = {place[:2] for candidate in chosen for place in candidate.places}
     matrices = {p.name for p in entry.params if "param" in p.roles and _rank(p.type) > 1}
