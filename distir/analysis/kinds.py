@@ -123,13 +123,14 @@ class ValueKinds:
 
     def _backward(self) -> None:
         """From the operands of optimizers to where the gradients come from."""
-        makers: dict[Place, Apply | Call] = {}
+        makers: dict[Place, tuple[Apply | Call | None, int]] = {}
         calls = calls_of(self.module)
         waiting: list[_Item] = []
         for function in self.module:
+            makers.update(((function.name, p.name), (None, n)) for n, p in enumerate(function.params))
             for statement in function.body:
                 if isinstance(statement, (Apply, Call)):
-                    makers |= dict.fromkeys([(function.name, result) for result in statement.results], statement)
+                    makers.update(((function.name, r), (statement, n)) for n, r in enumerate(statement.results))
                 if isinstance(statement, Apply) and updates(statement):
                     waiting += [((function.name, name), ()) for name in names(statement.args[1:2])]
         waiting = waiting or [((self.entry.name, name), ()) for name in _given_back(self.module, self.entry)]
@@ -142,26 +143,32 @@ class ValueKinds:
                     continue
                 seen.add(item)
                 found.add(item[0])
-                maker = makers.get(item[0])
+                maker, number = makers[item[0]]
                 is_cast = isinstance(maker, Apply) and maker.op == "CastGradient" and found is self.gradients
-                (cast if is_cast else waiting).extend(self._origins(item, maker, calls))
+                (cast if is_cast else waiting).extend(self._origins(item, maker, number, calls))
             waiting = cast
         self.uncast -= self.gradients
 
     def _origins(
-        self, item: _Item, maker: Apply | Call | None, calls: Mapping[str, list[tuple[Function, int, Call]]]
+        self,
+        item: _Item,
+        maker: Apply | Call | None,
+        number: int,
+        calls: Mapping[str, list[tuple[Function, int, Call]]],
     ) -> Iterator[_Item]:
-        """Where a gradient comes from, which is in a value, or an item of it."""
+        """Where a gradient comes from, which is in a value, or an item of it.
+
+        `number`: which result of its maker the value is, or which parameter if there is none.
+        """
         (name, value), path = item
         if maker is None:
-            params = [p.name for p in self.module.functions[name].params]
             for function, _, call in calls.get(name, ()):
-                yield from _in(function.name, call.args[params.index(value)], path)
+                yield from _in(function.name, call.args[number], path)
         elif isinstance(maker, Call):
             callee = self.module.functions[maker.function]
-            yield from _in(callee.name, callee.returned[maker.results.index(value)], path)
+            yield from _in(callee.name, callee.returned[number], path)
         elif maker.op == "UnpackTuple":
-            yield from _in(name, maker.args[0], (maker.results.index(value), *path))
+            yield from _in(name, maker.args[0], (number, *path))
         elif maker.op == "MakeTuple":
             yield from _in(name, maker.args, path)
         elif carries(maker):
