@@ -140,3 +140,14 @@ def test_the_editor_marks_what_is_too_large_for_the_machine_where_it_stands():
     assert document.simulation is not None
     assert {d.code.number for d in document.findings} == {"DIR505"}
     assert all(isinstance(d.site, Span) for d in document.findings)
+
+
+def test_a_step_costs_by_the_tokens_of_the_whole_batch(tmp_path):
+    priced = tmp_path / "priced.toml"
+    kind = next(k.name for k in load("dgx-a100").kinds.distinct)
+    priced.write_text(f'extends = "dgx-a100"\n[kinds.{kind}]\nprice = "3.6USD/h"\n')
+    placed, machine = module(ATTENTION), load(priced)
+    cost = distir.simulate(placed, machine).cost
+    assert cost is not None
+    assert cost.tokens == 4 * 6
+    assert cost == simulate(expand(placed), machine).cost
