@@ -175,6 +175,7 @@ def _cut_alike(one: State, other: State) -> bool:
     return isinstance(one, Split) and isinstance(other, Split) and one.axis == other.axis
 
 
+@lru_cache(maxsize=1 << 12)
 def placed(v: Value, state: State, meshes: Meshes) -> Value:
     """A value of this placement, as the program with the mesh has it."""
     if isinstance(v, TupleType):
