@@ -78,7 +78,18 @@ from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decide import made_in_parts
 from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.factors import Decisions, written_along
-from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, made_by, taken_by, with_facts
+from distir.transform.sharding.items import (
+    Collective,
+    Each,
+    Expansion,
+    Item,
+    LocalSlice,
+    is_of_statement,
+    made_by,
+    of_statement,
+    taken_by,
+    with_facts,
+)
 from distir.transform.sharding.mesh import Mesh, Order, mesh_of
 from distir.transform.sharding.partition import NONE, Entry, Partition
 from distir.transform.sharding.reshard import NotAlong
@@ -311,6 +322,8 @@ class _Body(ShardedBody):
         self.said = program.written.domain.instance(self.function.name, args)
         self.stages: list[Mesh] = []
         """By item: the devices of its stage."""
+        self.one_item: dict[object, tuple[Item, Mesh, Sequence[tuple[Value, State]]]] = {}
+        """By what statements share: the item that one of them is, the devices of its stage, and its results."""
         self.within: dict[str, Sequence[int]] = {}
         """By name that only the owners of operands compute, on the way to a result: their ranks."""
 
@@ -328,7 +341,17 @@ class _Body(ShardedBody):
         return arg
 
     def _statement(self, index: int, statement: Apply | Call) -> Deep[None]:
-        self.starts.append(len(self.items))
+        first = len(self.items)
+        self.starts.append(first)
+        alike = self._alike(index, statement)
+        known = None if alike is None else self.one_item.get(alike)
+        if known is not None:
+            item, mesh, given = known
+            self.items.append(of_statement(item, statement))
+            for name, (w, state) in zip(statement.results, given, strict=True):
+                self.define(name, w, state)
+            self.stages.append(mesh)
+            return
         mesh = self._begin(index)
         if isinstance(statement, Call):
             yield from self._call(statement)
@@ -336,6 +359,19 @@ class _Body(ShardedBody):
             self._apply_on_mesh(index, statement)
             self._of_owners(statement, mesh)
         self.stages += [mesh] * (len(self.items) - len(self.stages))
+        if alike is not None and len(self.items) == first + 1 and is_of_statement(self.items[first], statement):
+            made = [(self.value(name), self.state(name)) for name in statement.results]
+            self.one_item[alike] = self.items[first], mesh, made
+
+    def _alike(self, index: int, statement: Apply | Call) -> object:
+        """What statements share that each device executes alike, up to names; None where names matter."""
+        body = self.said.function.body
+        written, after = body[index : index + 2]
+        if not isinstance(written, Apply) or self.owns or (isinstance(after, Apply) and after.op == "Shard"):
+            return None
+        form = self._form(statement)
+        values = *self.said.state(written.args), *self.said.state(written.results)
+        return None if form is None else (form, statement.stream, written.op, written.attrs, values)
 
     def _of_owners(self, statement: Apply, mesh: Mesh) -> None:
         """Say which devices have what the items of an op define besides its results: those that have what it is of."""
