@@ -112,10 +112,19 @@ def analysed(module: Module) -> Analysis:
     A step leaves most of a program as it was: what the module shares with the one before it is taken from that.
     """
     before = _latest.analysis
+    if before is not None and before.module is module:
+        return before
     shares = before is not None and any(before.module.functions.get(own.name) is own for own in module)
     found = check(module, before if shares else None)
-    _latest.analysis = None if found.errors else found
-    return found
+    _latest.analysis = None
+    return known(found)
+
+
+def known(analysis: Analysis) -> Analysis:
+    """The analysis, as the one that `analysed` has found last, where it has no errors."""
+    if not analysis.errors:
+        _latest.analysis = analysis
+    return analysis
 
 
 def check_entry(module: Module, function: str | None = None) -> tuple[Function, Analysis]:

@@ -41,6 +41,8 @@ Place = tuple[str, str]
 _Kind = Union[str, "tuple[_Kind, ...]", None]
 """The kind of a value, of a tuple by item; None where it is not known yet."""
 
+NO_KINDS: Mapping[str, _Kind] = {}
+
 
 def kind_of(param: Param) -> str:
     """The kind of an entry function's parameter, by its role. State with a batch is a cache, as of keys and values."""
@@ -55,10 +57,9 @@ class ValueKinds:
 
     module: Module
     entry: Function
-    held: dict[Place, str] = field(default_factory=dict[Place, str])
     gradients: set[Place] = field(default_factory=set[Place])
-    _kinds: dict[Place, _Kind] = field(default_factory=dict[Place, "_Kind"])
-    """The kinds that are held, of tuples by item."""
+    _kinds: dict[str, Mapping[str, _Kind]] = field(default_factory=dict[str, "Mapping[str, _Kind]"])
+    """By function: the kinds of its values, of tuples by item."""
     uncast: set[Place] = field(default_factory=set[Place])
     """Gradients in the element type in which they are computed, where they are added up in another one."""
 
@@ -80,12 +81,18 @@ class ValueKinds:
 
     def of_parameter(self, name: str) -> str:
         """The kind of a parameter of the entry function."""
-        return self.held.get((self.entry.name, name), INPUTS)
+        kind = self._kind_in(self.entry.name, name)
+        return INPUTS if kind is None else _whole(kind)
 
     def of(self, function: str, name: str) -> str:
         """The kind of a value that a statement of a function defines."""
-        place = function, name
-        return GRADIENTS if place in self.gradients else self.held.get(place, ACTIVATIONS)
+        if (function, name) in self.gradients:
+            return GRADIENTS
+        kind = self._kind_in(function, name)
+        return kind if isinstance(kind, str) else ACTIVATIONS if kind is None else _whole(kind)
+
+    def _kind_in(self, function: str, name: str) -> _Kind:
+        return self._kinds.get(function, NO_KINDS).get(name)
 
     def is_gradient(self, function: str, name: str) -> bool:
         """Whether a value is a gradient of a weight, in whatever element type."""
@@ -93,7 +100,7 @@ class ValueKinds:
 
     def belongs(self, function: str, name: str) -> bool:
         """Whether a value is a weight, state, a copy or an update of one, or a gradient."""
-        return self.is_gradient(function, name) or not BELONGING.isdisjoint(_leaves(self._kinds.get((function, name))))
+        return self.is_gradient(function, name) or not BELONGING.isdisjoint(_leaves(self._kind_in(function, name)))
 
     def _forward(self, function: Function, given: dict[str, list[_Kind]], callers: Mapping[str, set[str]]) -> set[str]:
         """Propagate kinds through a function. Returns the functions for which kinds changed."""
@@ -108,28 +115,29 @@ class ValueKinds:
                 if joined != own:
                     changed.add(callee.name)
                     given[callee.name] = joined
-                inside = {name: self._kinds.get((callee.name, name)) for name in names(callee.returned)}
+                inside = self._kinds.get(callee.name, NO_KINDS)
                 rho |= {r: _kind(arg, inside) for r, arg in zip(statement.results, callee.returned, strict=True)}
             elif isinstance(statement, Apply) and in_place(statement):
                 rho |= {result: _updated(statement, result) for result in statement.results}
             elif isinstance(statement, Apply):
                 rho |= zip(statement.results, _given(statement, rho), strict=True)
-        found = {(function.name, name): kind for name, kind in rho.items() if kind is not None}
-        if any(self._kinds.get(place) != kind for place, kind in found.items()):
+        known = self._kinds.get(function.name, NO_KINDS)
+        found = {**known, **{name: kind for name, kind in rho.items() if kind is not None}}
+        if found != known:
             changed |= callers.get(function.name, set())
-            self._kinds |= found
-            self.held |= {place: _whole(kind) for place, kind in found.items()}
+            self._kinds[function.name] = found
         return changed
 
     def _backward(self) -> None:
         """From the operands of optimizers to where the gradients come from."""
-        makers: dict[Place, Apply | Call] = {}
+        makers: dict[Place, tuple[Apply | Call | None, int]] = {}
         calls = calls_of(self.module)
         waiting: list[_Item] = []
         for function in self.module:
+            makers.update(((function.name, p.name), (None, n)) for n, p in enumerate(function.params))
             for statement in function.body:
                 if isinstance(statement, (Apply, Call)):
-                    makers |= dict.fromkeys([(function.name, result) for result in statement.results], statement)
+                    makers.update(((function.name, r), (statement, n)) for n, r in enumerate(statement.results))
                 if isinstance(statement, Apply) and updates(statement):
                     waiting += [((function.name, name), ()) for name in names(statement.args[1:2])]
         waiting = waiting or [((self.entry.name, name), ()) for name in _given_back(self.module, self.entry)]
@@ -142,26 +150,32 @@ class ValueKinds:
                     continue
                 seen.add(item)
                 found.add(item[0])
-                maker = makers.get(item[0])
+                maker, number = makers[item[0]]
                 is_cast = isinstance(maker, Apply) and maker.op == "CastGradient" and found is self.gradients
-                (cast if is_cast else waiting).extend(self._origins(item, maker, calls))
+                (cast if is_cast else waiting).extend(self._origins(item, maker, number, calls))
             waiting = cast
         self.uncast -= self.gradients
 
     def _origins(
-        self, item: _Item, maker: Apply | Call | None, calls: Mapping[str, list[tuple[Function, int, Call]]]
+        self,
+        item: _Item,
+        maker: Apply | Call | None,
+        number: int,
+        calls: Mapping[str, list[tuple[Function, int, Call]]],
     ) -> Iterator[_Item]:
-        """Where a gradient comes from, which is in a value, or an item of it."""
+        """Where a gradient comes from, which is in a value, or an item of it.
+
+        `number`: which result of its maker the value is, or which parameter if there is none.
+        """
         (name, value), path = item
         if maker is None:
-            params = [p.name for p in self.module.functions[name].params]
             for function, _, call in calls.get(name, ()):
-                yield from _in(function.name, call.args[params.index(value)], path)
+                yield from _in(function.name, call.args[number], path)
         elif isinstance(maker, Call):
             callee = self.module.functions[maker.function]
-            yield from _in(callee.name, callee.returned[maker.results.index(value)], path)
+            yield from _in(callee.name, callee.returned[number], path)
         elif maker.op == "UnpackTuple":
-            yield from _in(name, maker.args[0], (maker.results.index(value), *path))
+            yield from _in(name, maker.args[0], (number, *path))
         elif maker.op == "MakeTuple":
             yield from _in(name, maker.args, path)
         elif carries(maker):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from distir.analysis.checking import Analysis, check
+from distir.analysis.checking import Analysis, check, known
 from distir.diagnostics import Diagnostic, Note, Severity, Source, Span
 from distir.diagnostics.codes import names as codes
 from distir.diagnostics.codes.lints import UNUSED_VALUE
@@ -46,7 +46,7 @@ class Program:
     @cached_property
     def analysis(self) -> Analysis:
         """What the checker found, computed when first asked for."""
-        found = check(self.module, self.earlier)
+        found = known(check(self.module, self.earlier))
         self.earlier = None  # nothing keeps old versions alive
         return found
 

@@ -137,22 +137,17 @@ def simulation(program: Program, machine: ChosenHardware, function: Function, bi
     """
     from distir.simulate import BindError, arguments, plan
 
+    module, analysis = program.module, program.analysis
     with judged(program):
-        module, analysis, copies, sooner = program.module, program.analysis, 1, ""
-        if module.mesh:
-            from distir.analysis import analysed
-            from distir.transform.mesh.on_machine import alike_on
-
-            found = alike_on(module, machine.hardware)
-            module, copies, sooner = found.module, found.copies, found.sooner
-            analysis = analysed(module)
-            function = module.functions[function.name]
         try:
-            args = arguments(function, bind)
+            if module.mesh:
+                from distir.transform.mesh.on_machine import alike_on
+
+                return alike_on(module, machine.hardware).simulated(machine.hardware, function.name, bind)
+            instance = analysis.instance(function, arguments(function, bind))
         except BindError as error:
             raise Refused(str(error)) from None
-        instance = analysis.instance(function, args)
-        return plan(module, analysis.domain, instance, machine.hardware).standing_for(copies, sooner)
+        return plan(module, analysis.domain, instance, machine.hardware)
 
 
 def findings(program: Program, simulation: Simulation, limits: Limits) -> tuple[Diagnostic, ...]:

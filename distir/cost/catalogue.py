@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,7 @@ def tables_of(name: str) -> Mapping[str, Any]:
     return document(files).root.table
 
 
+@lru_cache(maxsize=64)
 def most_memory(name: str) -> int | None:
     """The most bytes that a profile, or one that it extends, states of a device; None where that is not plain to see.
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from distir.analysis import Checker, Instance, analysed
 from distir.analysis.program import Program
 from distir.cost import Hardware
 from distir.diagnostics import Diagnostic, ProgramError
-from distir.ir import Constant, Function, Module, Param
+from distir.ir import Constant, Function, Param
 from distir.ops import Value, canonical
 from distir.simulate.revision import RevisionPlan, go_on, replan
 from distir.simulate.setup import SetupError, fitting, preferred
 from distir.simulate.show import Occurrence, occurrences
 from distir.simulate.simulation import BindError, Simulation, arguments
 from distir.syntax import parse
+
+if TYPE_CHECKING:
+    from distir.transform.mesh.on_machine import OnMachine
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +163,12 @@ class Document:
         """The last simulation of this version or an earlier one."""
         return self._outcome if isinstance(self._outcome, RevisionPlan) else self.earlier
 
-    def _devices(self) -> tuple[Module, Checker, Instance, int]:
-        """What is simulated, and for how many devices each of it stands. Raises as `arguments`."""
+    def _devices(self) -> tuple[OnMachine | None, Checker, Instance]:
+        """What is simulated of a program on a mesh, and the instance that is. Raises as `arguments`."""
         analysis, args = self.program.analysis, self.arguments
         assert self.entry is not None
         if not self.program.module.mesh:
-            return analysis.module, analysis.domain, analysis.instance(self.entry, args), 1
+            return None, analysis.domain, analysis.instance(self.entry, args)
         from distir.transform.mesh import sized
         from distir.transform.mesh.on_machine import one_for_all
 
@@ -174,15 +178,17 @@ class Document:
             case found:
                 analysis, entry = analysed(found.module), found.module.functions[self.entry.name]
         instance = analysis.instance(entry, arguments(entry, fitting(self.setup.bind, entry)))
-        return found.module, analysis.domain, instance, found.copies
+        return found, analysis.domain, instance
 
     def _simulated(self, pause: Callable[[], None]) -> RevisionPlan | Exception:
         if self.program.errors:
             return LookupError("the program has errors")
         try:
-            module, domain, instance, copies = self._devices()
-            plan = replan(module, domain, instance, self.setup.hardware, self.earlier, pause)
-            plan.simulation.standing_for(copies).timeline()
+            found, domain, instance = self._devices()
+            plan = replan(domain.module, domain, instance, self.setup.hardware, self.earlier, pause)
+            if found is not None:
+                plan.simulation.standing_for(found.copies, found.sooner, found.of)
+            plan.simulation.timeline()
         except (ProgramError, BindError, SetupError, LookupError) as error:
             return error
         self.earlier = None  # nothing keeps old versions alive

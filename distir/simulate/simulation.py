@@ -114,6 +114,8 @@ class Simulation:
         """For how many devices that do the same each device of the program stands."""
         self.sooner = ""
         """An op that some of these finish sooner, and then wait; empty if they take the same times."""
+        self.of: Module | None = None
+        """The program on a mesh that they run together; None where there is none."""
         self._effects = effects
 
     def __repr__(self) -> str:
@@ -149,14 +151,14 @@ class Simulation:
     def like(self, planned: Body) -> Simulation:
         """The same program with another body."""
         made = Simulation(self.module, self.instance, self.hardware, planned, self._effects)
-        return made.standing_for(self.copies, self.sooner)
+        return made.standing_for(self.copies, self.sooner, self.of)
 
-    def standing_for(self, copies: int, sooner: str = "") -> Simulation:
+    def standing_for(self, copies: int, sooner: str, of: Module | None) -> Simulation:
         """The simulation of a program each of whose devices represents so many alike, from its own number on.
 
-        `sooner`: an op that some of them finish sooner.
+        `sooner`: an op that some of them finish sooner; `of`: the program on a mesh that they run.
         """
-        self.copies, self.sooner = copies, sooner
+        self.copies, self.sooner, self.of = copies, sooner, of
         return self
 
     @property
@@ -219,9 +221,10 @@ class Simulation:
         if self._effects.represented and self.copies == 1:
             return None
         prices = [self.hardware.kind(position).price for position in sorted(self._effects.place.values())] * self.copies
-        given = map(type_of, self.instance.args)
-        module = self._effects.domain.module
-        return step_cost(prices, self.latency_s, tokens_of_step(module, self.function, given, self.instance.dims))
+        given = [type_of(arg) for arg in self.instance.args]
+        module = self.of or self._effects.domain.module
+        entry = self.function if self.of is None else self.of.functions[self.function.name]
+        return step_cost(prices, self.latency_s, tokens_of_step(module, entry, given, self.instance.dims))
 
     @property
     def ops(self) -> int:

@@ -10,13 +10,13 @@ from distir.ir import Dim, DimensionError, Function, Module, TensorType, Type, t
 def tokens_of_step(module: Module, entry: Function, given: Iterable[Type], sizes: Mapping[str, Dim]) -> int | None:
     """Tokens of a step of a program that may be distributed: `@main.scatter` takes the batch before it is spread.
 
-    `given`: the types of the entry function's arguments; `sizes`: its named dimensions.
+    `given`: the types of what a device is given, on a mesh parts of what types say; `sizes`: named dimensions.
     """
-    scatter = module.functions.get(f"{entry.name}.scatter")
-    if scatter is None:
+    taking = module.functions.get(f"{entry.name}.scatter", entry)
+    if taking is entry and not module.mesh:
         return tokens(entry, given)
     try:
-        return tokens(scatter, [types.substitute(param.type, sizes) for param in scatter.params])
+        return tokens(taking, [types.substitute(param.type, sizes) for param in taking.params])
     except DimensionError:
         return None
 

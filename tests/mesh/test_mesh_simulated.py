@@ -15,6 +15,10 @@ from distir.cost import load
 from distir.diagnostics import ProgramError, Span
 from distir.ide.document import Setup, open_document
 from distir.ide.line_times import line_times
+from distir.ir.counted import times_in
+from distir.ir.rolling import rolled, unrolled
+from distir.models import named
+from distir.simulate.composition import compositions
 from distir.simulate.simulation import simulate
 from distir.transform.mesh import expand
 from distir.transform.mesh.on_machine import on_machine
@@ -140,3 +144,27 @@ def test_the_editor_marks_what_is_too_large_for_the_machine_where_it_stands():
     assert document.simulation is not None
     assert {d.code.number for d in document.findings} == {"DIR505"}
     assert all(isinstance(d.site, Span) for d in document.findings)
+
+
+def test_a_step_costs_by_the_tokens_of_the_whole_batch(tmp_path):
+    priced = tmp_path / "priced.toml"
+    kind = next(k.name for k in load("dgx-a100").kinds.distinct)
+    priced.write_text(f'extends = "dgx-a100"\n[kinds.{kind}]\nprice = "3.6USD/h"\n')
+    placed, machine = module(ATTENTION), load(priced)
+    cost = distir.simulate(placed, machine).cost
+    assert cost is not None
+    assert cost.tokens == 4 * 6
+    assert cost == simulate(expand(placed), machine).cost
+
+
+@pytest.mark.parametrize("words", ["dp=2 tp=2 zero=1", "dp=2 tp=2 sequence zero=3", "tp=4"])
+def test_counted_statements_take_on_a_mesh_what_they_take_written_out(words):
+    sizes = {"layers": 6, "batch": 8, "sequence": 8, "width": 32, "heads": 4, "vocabulary": 64, "ffn": 64}
+    model = named("llama3-8b", **sizes, kv_heads=4, head_size=8)
+    steps = ("grad", "optimizer=adamw", "precision=mixed", "mesh", *words.split())
+    counted, machine = rolled(distir.transform(model, *steps)), load("dgx-h100")
+    assert max(map(times_in, counted)) >= 5
+    found, other = (distir.simulate(program, machine) for program in (counted, unrolled(counted)))
+    assert found.latency_s == other.latency_s
+    assert (found.ops, found.copies, found.devices) == (other.ops, other.copies, other.devices)
+    assert compositions(found) == compositions(other)

@@ -7,9 +7,9 @@ collectives of devices are written as the partitioner writes them (`sharding`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from distir.analysis import Analysis
 from distir.analysis.erasure import as_identities
@@ -79,9 +79,20 @@ from distir.transform.sharding.body import Callee, ShardedBody
 from distir.transform.sharding.decide import made_in_parts
 from distir.transform.sharding.decided import typed_where_cut
 from distir.transform.sharding.factors import Decisions, written_along
-from distir.transform.sharding.items import Collective, Each, Expansion, Item, LocalSlice, made_by, taken_by, with_facts
+from distir.transform.sharding.items import (
+    Collective,
+    Each,
+    Expansion,
+    Item,
+    LocalSlice,
+    is_of_statement,
+    made_by,
+    of_statement,
+    taken_by,
+    with_facts,
+)
 from distir.transform.sharding.mesh import Mesh, Order, mesh_of
-from distir.transform.sharding.partition import NONE, Partition
+from distir.transform.sharding.partition import NONE, Entry, Partition
 from distir.transform.sharding.reshard import NotAlong
 from distir.transform.sharding.rewrite import restated, share_of
 from distir.transform.sharding.scatter_gather import gather, scatter
@@ -90,13 +101,16 @@ NO_SIZES: Mapping[str, Constant] = {}
 NO_CUT: Mapping[int, Typing] = {}
 
 
-def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES, *, representative: bool = False) -> Module:
+def expand(
+    module: Module, bind: Mapping[str, Constant] = NO_SIZES, *, representative: bool = False, ends: bool = True
+) -> Module:
     """The program of every device that a program on a mesh represents, with `@main.scatter` and `@main.gather`.
 
     Device s of the program becomes as many devices as the mesh has, side by side, numbered with the first axis
     outermost; with `representative` the first of these, whose collectives state the groups that they are of. `bind` has
-    sizes of the mesh that are names. A program without a mesh stays as it is. Raises ProgramError where the program
-    does not check, or a size has no number.
+    sizes of the mesh that are names. Without `ends` the program alone is written, to be simulated: not what scatters
+    its inputs and gathers its results, and it is not checked. A program without a mesh stays as it is. Raises
+    ProgramError where the program does not check, or a size has no number.
     """
     if not module.mesh:
         return module
@@ -112,27 +126,30 @@ def expand(module: Module, bind: Mapping[str, Constant] = NO_SIZES, *, represent
             message = f"expected at most {MOST_ENTRIES:,} devices, found {count:,} in `{show_mesh(mesh)}`"
             raise ProgramError([Diagnostic(codes.BAD_MESH, Site(entry.name), message, help="take fewer devices")])
     with paused_collection():
-        program = _Program(checked(plain), _devices(plain, entry, meshes, representative))
+        program = _Program(checked(plain, entry.name), _devices(plain, entry, meshes, representative))
         program.written, program.meshes = analysis, meshes
         states = [placement(p.type, meshes) for p in analysis.module.functions[entry.name].params]
         done = program.entry(entry, states)
         program.lines[done.function.name] = program.starts
-        given = [_listed(s, p.type, entry) for s, p in zip(states, entry.params, strict=True)]
-        found = [_listed(s, type_of(v), entry) for s, v in zip(done.results, done.result_values, strict=True)]
-        written_out = unrolled(plain)  # counted messages of stages differ in devices
-        ends = (
-            scatter(written_out, entry, given, program.mesh),
-            gather(written_out, entry, done.function, done.result_values, found, program.mesh),
-        )
-        made = Module([*program.functions.values(), *ends])
+        made = Module([*program.functions.values(), *(_ends(plain, entry, done, program.mesh) if ends else ())])
         if program.apart:
             made = with_kernels(made, program.apart)
             program.lines |= dict.fromkeys(program.apart, (0,))
         if representative:
             functions = [own for f in made for own in in_lines(f, program.lines.get(f.name))]
             made = Module(dict.fromkeys(functions))
-    check_result("expand", module, made)
+    if ends:
+        check_result("expand", module, made)
     return made
+
+
+def _ends(plain: Module, entry: Function, done: Entry, mesh: Mesh) -> Iterator[Function]:
+    """The functions that scatter the inputs of a program and gather its results."""
+    given = [_listed(s, p.type, entry) for s, p in zip(done.params, entry.params, strict=True)]
+    found = [_listed(s, type_of(v), entry) for s, v in zip(done.results, done.result_values, strict=True)]
+    written_out = unrolled(plain)  # counted messages of stages differ in devices
+    yield scatter(written_out, entry, given, mesh)
+    yield gather(written_out, entry, done.function, done.result_values, found, mesh)
 
 
 def _devices(plain: Module, entry: Function, meshes: Meshes, representative: bool) -> Mesh:
@@ -145,6 +162,7 @@ def _devices(plain: Module, entry: Function, meshes: Meshes, representative: boo
     return StageMesh(mesh.size, mesh.first, mesh.count, mesh.place, factors=factors, stages=tuple(stages))
 
 
+@lru_cache(maxsize=1 << 12)
 def placement(type: Type, meshes: Meshes) -> State:
     """Where the parts of a value of a type are, along the axes as factors of all devices of its stage."""
     if isinstance(type, TupleType):
@@ -169,6 +187,7 @@ def _cut_alike(one: State, other: State) -> bool:
     return isinstance(one, Split) and isinstance(other, Split) and one.axis == other.axis
 
 
+@lru_cache(maxsize=1 << 12)
 def placed(v: Value, state: State, meshes: Meshes) -> Value:
     """A value of this placement, as the program with the mesh has it."""
     if isinstance(v, TupleType):
@@ -224,6 +243,8 @@ class _Program(Partition):
         super().__post_init__()
         self.written: Analysis = self.analysis
         self.meshes = Meshes()
+        self.decisions: dict[object, tuple[Decisions, tuple[State, ...]]] = {}
+        """By op, and operands that are placed so: how it is executed on their parts, and how it needs them."""
         self.lines: dict[str, Sequence[int]] = {}
         """By function that is written: where each statement on the mesh begins in it, written for one device."""
         self.starts: Sequence[int] = ()
@@ -255,7 +276,7 @@ class _Program(Partition):
         instance = self.analysis.domain.instance(function.name, vs)
         body = _Body(self, self.analysis.domain, self.mesh, function, instance, states, constraints)
         given = tuple(placed(v, s, self.meshes) for v, s in zip(vs, states, strict=True))
-        body.on_mesh(self.written, self.meshes, self.mesh, given)
+        body.on_mesh(self, given)
         yield body.run()
         self.starts = body.starts
         return body
@@ -293,15 +314,17 @@ class _Program(Partition):
 class _Body(ShardedBody):
     """The body of a function: each statement on the parts that the program says, and its collectives."""
 
-    def on_mesh(self, written: Analysis, meshes: Meshes, devices: Mesh, args: tuple[Value, ...]) -> None:
+    def on_mesh(self, program: _Program, args: tuple[Value, ...]) -> None:
         """Set the program on the mesh, and what it gives this function."""
-        self.meshes, self.devices = meshes, devices
-        self.axes = axes_of_device(meshes, None)
+        self.meshes, self.devices, self.known = program.meshes, program.mesh, program.decisions
+        self.axes = axes_of_device(program.meshes, None)
         self.starts: list[int] = []
         """By statement: how many items were there before it."""
-        self.said = written.domain.instance(self.function.name, args)
+        self.said = program.written.domain.instance(self.function.name, args)
         self.stages: list[Mesh] = []
         """By item: the devices of its stage."""
+        self.one_item: dict[object, tuple[Item, Mesh, Sequence[tuple[Value, State]]]] = {}
+        """By what statements share: the item that one of them is, the devices of its stage, and its results."""
         self.within: dict[str, Sequence[int]] = {}
         """By name that only the owners of operands compute, on the way to a result: their ranks."""
 
@@ -319,7 +342,17 @@ class _Body(ShardedBody):
         return arg
 
     def _statement(self, index: int, statement: Apply | Call) -> Deep[None]:
-        self.starts.append(len(self.items))
+        first = len(self.items)
+        self.starts.append(first)
+        alike = self._alike(index, statement)
+        known = None if alike is None else self.one_item.get(alike)
+        if known is not None:
+            item, mesh, given = known
+            self.items.append(of_statement(item, statement))
+            for name, (w, state) in zip(statement.results, given, strict=True):
+                self.define(name, w, state)
+            self.stages.append(mesh)
+            return
         mesh = self._begin(index)
         if isinstance(statement, Call):
             yield from self._call(statement)
@@ -327,6 +360,19 @@ class _Body(ShardedBody):
             self._apply_on_mesh(index, statement)
             self._of_owners(statement, mesh)
         self.stages += [mesh] * (len(self.items) - len(self.stages))
+        if alike is not None and len(self.items) == first + 1 and is_of_statement(self.items[first], statement):
+            made = [(self.value(name), self.state(name)) for name in statement.results]
+            self.one_item[alike] = self.items[first], mesh, made
+
+    def _alike(self, index: int, statement: Apply | Call) -> object:
+        """What statements share that each device executes alike, up to names; None where names matter."""
+        body = self.said.function.body
+        written, after = body[index : index + 2]
+        if not isinstance(written, Apply) or self.owns or (isinstance(after, Apply) and after.op == "Shard"):
+            return None
+        form = self._form(statement)
+        values = *self.said.state(written.args), *self.said.state(written.results)
+        return None if form is None else (form, statement.stream, written.op, written.attrs, values)
 
     def _of_owners(self, statement: Apply, mesh: Mesh) -> None:
         """Say which devices have what the items of an op define besides its results: those that have what it is of."""
@@ -344,7 +390,7 @@ class _Body(ShardedBody):
         """Take the mesh of the stage that executes a statement."""
         statement = self.said.function.body[index]
         values = (*self.said.state(operands(statement)), *self.said.state(results(statement)))
-        leaves = [leaf for v in values for leaf in types.leaves(type_of(v))]
+        leaves = (leaf for v in values for leaf in types.leaves(type_of(v)))
         on = next((leaf for leaf in leaves if leaf.device not in (None, HOST)), UNKNOWN)
         mesh = self.devices.of(on)
         self.size, self.factors, self.axes = mesh.size, mesh.factors, axes_of_device(self.meshes, device_of(on))
@@ -437,8 +483,13 @@ class _Body(ShardedBody):
     ) -> None:
         """Append a statement as each device executes it on its parts. `cut`: its typing where its result is cut."""
         states = tuple(map(self.state, statement.args))
-        decisions = self._decisions(statement, vs, ws, states, cut)
-        rows = zip(typed_where_cut(statement, vs, decisions.needed), vs, decisions.needed, strict=True)
+        key = statement.op, statement.attrs, vs, ws, states, self.axes, *cut.items()
+        known = self.known.get(key)
+        if known is None:
+            found = self._decisions(statement, vs, ws, states, cut)
+            known = self.known[key] = found, found.needed
+        decisions, needed = known
+        rows = zip(typed_where_cut(statement, vs, needed), vs, needed, strict=True)
         args = tuple(self.placed(arg, need) if is_host(v) and not is_whole(need) else arg for arg, v, need in rows)
         first, parted = len(self.items), any(own.parted for own in decisions.each)
         stream = "" if parted else statement.stream

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
 
-from distir.analysis import Checker, Instance
+from distir.analysis import Analysis, Checker, Instance, check
 from distir.cost import Hardware, larger, load
 from distir.cost.alike import alike
 from distir.diagnostics import Diagnostic, ProgramError
@@ -30,8 +30,8 @@ from distir.ops.group import GroupConstant, represented
 from distir.ops.mesh import Reduce
 from distir.ops.resources import Work
 from distir.ops.workload import work
-from distir.simulate import Simulation, simulate
-from distir.transform.checking import checked
+from distir.simulate import Simulation, arguments, plan, simulate
+from distir.transform.checking import check_result
 from distir.transform.entry import entry_of
 from distir.transform.instances import first_instances
 from distir.transform.mesh.expansion import NO_SIZES, expand
@@ -53,6 +53,21 @@ class OnMachine:
     """Whether it has a statement for each of the program's, in the same place."""
     sooner: str = ""
     """An op that some of the devices finish sooner than the one which represents them; none if they are alike."""
+    of: Module | None = None
+    """The program on a mesh, where each device represents several."""
+
+    def simulated(self, machine: Hardware, function: str | None, bind: Mapping[str, Constant]) -> Simulation:
+        """The simulation of the program. It is checked for the sizes that are bound. Raises what `simulate` does."""
+        entry = self.module.entry(function)
+        if self.of is None or entry is None:
+            return simulate(self.module, machine, function, bind)
+        analysis = checked_late(self.module)
+        try:
+            instance = analysis.instance(entry, arguments(entry, bind))
+        except ProgramError:
+            check_result("expand", self.of, self.module)
+            raise
+        return plan(self.module, analysis.domain, instance, machine).standing_for(self.copies, self.sooner, self.of)
 
 
 def simulated(
@@ -68,7 +83,7 @@ def simulated(
     machine, module = load(hardware), sized(module, bind)
     found = on_machine(module, machine)
     left = {name: value for name, value in bind.items() if name not in own}
-    return simulate(found.module, machine, function, left).standing_for(found.copies, found.sooner)
+    return found.simulated(machine, function, left)
 
 
 def on_machine(module: Module, machine: Hardware, *, every: bool = False) -> OnMachine:
@@ -97,6 +112,12 @@ def on_machine(module: Module, machine: Hardware, *, every: bool = False) -> OnM
 
 
 @kept_per_thread(2)
+def checked_late(module: Module) -> Analysis:
+    """The analysis of a program of representatives: what it runs is checked for the arguments that it is given."""
+    return check(module, late=True)
+
+
+@kept_per_thread(2)
 def one_for_all(module: Module, machine: Hardware) -> OnMachine | str:
     """The program of one device of each stage of a mesh, where it represents all; else why it does not.
 
@@ -109,7 +130,7 @@ def one_for_all(module: Module, machine: Hardware) -> OnMachine | str:
     if owned := _owned(module):
         return f"{owned} is on one device alone"
     try:
-        one = expand(module, representative=True)
+        one = expand(module, representative=True, ends=False)
         later, sooner = _uneven(one, devices, machine)
         unlike = _unlike(one, devices, machine)
     except NoRun as found:
@@ -118,7 +139,7 @@ def one_for_all(module: Module, machine: Hardware) -> OnMachine | str:
     if later:
         return f"`{later}` takes longer on some devices than on the first"
     if unlike is None:
-        return OnMachine(one, devices.size, True, sooner)
+        return OnMachine(one, devices.size, True, sooner, module)
     return f"devices of `{show_mesh(module.mesh)}` are not alike on `{machine.name}`: {unlike}"
 
 
@@ -196,7 +217,7 @@ def _uneven(one: Module, devices: Mesh, machine: Hardware) -> tuple[str, str]:
     later = sooner = ""
     if not any(ops_in(one, GroupConstant.name)):
         return later, sooner
-    analysis, base = checked(one), min(devices.first, 1)
+    analysis, base = checked_late(one), min(devices.first, 1)
     for instance in first_instances(analysis, entry_of(one)):
         numbers = {s.results[0]: s for s in ops_in(instance.function, GroupConstant.name)}
         for statement in ops_in(instance.function):

@@ -101,7 +101,8 @@ def plan(
     updated = _all_stored(analysis, entry, placed, sizes, 3, partition, owned) if zero == 2 else stored
     _tell_of_whole(entry, stored, zero)
     loose = tuple(frozenset(parts if "param" in p.roles else ()) for p, parts in zip(entry.params, stored, strict=True))
-    return ParameterPlan(_types(entry, placed, stored), loose, _types(entry, placed, updated))
+    types = _types(entry, placed, stored)
+    return ParameterPlan(types, loose, types if updated is stored else _types(entry, placed, updated))
 
 
 def _types(

@@ -123,7 +123,7 @@ def written_along(body: Rewriting, own: Apply, decisions: Decisions) -> None:
 
 
 def _last_first(items: Sequence[Item], first: int) -> list[tuple[int, Item]]:
-    return [*enumerate(items)][first:][::-1]
+    return [*enumerate(items[first:], first)][::-1]
 
 
 def _is_of(item: Item, op: str) -> bool:

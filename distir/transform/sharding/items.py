@@ -181,6 +181,30 @@ def repeated(first: Item, statement: Apply | Call) -> Item:
     return Each(statement)
 
 
+def is_of_statement(item: Item, statement: Apply | Call) -> bool:
+    """Whether an item is of the operands and results of a statement and of no others, whatever it does with them."""
+    match item:
+        case Each(Apply(results, _, args, facts=facts)):
+            pairs = zip(args, statement.args, strict=False)
+            same = len(args) == len(statement.args) and all(a == b or isinstance(a, Literal) for a, b in pairs)
+        case Collective(result, _, arg, facts=facts) | LocalSlice(result, arg, facts=facts):
+            results, same = (result,), (arg,) == statement.args
+        case _:
+            return False
+    return same and results == statement.results and facts in (NO_FACTS, statement.facts)
+
+
+def of_statement(item: Item, statement: Apply | Call) -> Item:
+    """The item for a statement, from that of another one which does the same."""
+    facts = statement.facts
+    if isinstance(item, Each):
+        pairs = zip(item.statement.args, statement.args, strict=True)
+        args = tuple([own if isinstance(own, Literal) else arg for own, arg in pairs])
+        return Each(replace(item.statement, results=statement.results, args=args, facts=facts))
+    assert isinstance(item, (Collective, LocalSlice))
+    return replace(item, result=statement.results[0], arg=statement.args[0], facts=facts)
+
+
 def alike(items: Iterable[Item]) -> bool:
     """Whether a body is equal on every device, names no device and does not communicate."""
     return all(isinstance(item, Each) and not names_device(item.statement) for item in items)

@@ -71,6 +71,8 @@ class Resharding:
         self._states: dict[str, State] = {}
         self._one: dict[State, State] = {}
         """Interned states, for comparison by identity."""
+        self.owns = False
+        """Whether some devices do not have some value."""
         self._placed: dict[Arg, dict[State, Arg]] = {}
         """By argument: its names in other states."""
         self._lessened: dict[tuple[Arg, Split], str] = {}
@@ -107,9 +109,14 @@ class Resharding:
         """Define a name: the value of the whole program that it represents, and its state."""
         if name == DISCARD:
             return
-        self._values[name], self._states[name] = value, self._one.setdefault(state, state)
+        self._values[name], self._states[name] = value, self._one.get(state) or self._new(state)
         if is_host(value) and is_whole(state):
             self.single.add(name)
+
+    def _new(self, state: State) -> State:
+        self.owns |= is_owned(state)
+        self._one[state] = state
+        return state
 
     def value(self, arg: Arg) -> Value:
         """The value of an argument in the whole program: its type, or its known value."""
@@ -122,11 +129,6 @@ class Resharding:
         if isinstance(arg, str):
             return self._states.get(arg, WHOLE)
         return WHOLE if isinstance(arg, Literal) else tuple(map(self.state, arg))
-
-    @property
-    def owns(self) -> bool:
-        """Whether some devices do not have some value."""
-        return any(map(is_owned, self._one))
 
     def is_defined(self, name: str) -> bool:
         """Whether a name is defined so far."""
@@ -297,12 +299,14 @@ class Resharding:
 
     def in_order(self, arg: Arg, axis: int) -> Arg:
         """Reorder parts gathered in order of the devices to the order of the whole."""
+        if not self.order.zigzag:
+            return arg
         parts = self.order.all(self.size)
-        return self._reordered(arg, axis, [parts.index(part) for part in range(len(parts))])
+        return self._reordered(arg, axis, sorted(range(len(parts)), key=parts.__getitem__))
 
     def in_order_of_devices(self, arg: Arg, axis: int) -> Arg:
         """Reorder the parts of a whole value to the order of the devices."""
-        return self._reordered(arg, axis, self.order.all(self.size))
+        return self._reordered(arg, axis, self.order.all(self.size)) if self.order.zigzag else arg
 
     def _reordered(self, arg: Arg, axis: int, parts: Sequence[int]) -> Arg:
         """A value cut into as many parts along an axis, and joined of them in another order."""
