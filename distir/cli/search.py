@@ -12,7 +12,7 @@ from distir.cli import named, options, output, searching
 from distir.cli.endings import WRONG, Refused
 from distir.cli.forms import Label
 from distir.cli.search_effort import METHODS, Effort, usual_batch
-from distir.cli.search_framework import check_framework, run_by
+from distir.cli.search_framework import check_framework, check_scaling, run_by
 from distir.cli.search_outputs import (
     check_figures,
     check_jobs,
@@ -215,6 +215,8 @@ def search(
             given = {"--batch-size": batch_size, "--apply": stated_steps, "--no-sustained": sustained is False}
             given |= {"--explain": explain, "--prove": prove, "--measure": measure}
             check_framework(framework, model, given | {"--method bounded": method == "bounded"})
+            if fp8 is not None:
+                check_scaling(framework, fp8)
         wanted = searching.Wanted(top, front(pareto), token_count(tokens), price_of(price), power)
         hot = trained if sustained is None else sustained
         subject = subject_on(

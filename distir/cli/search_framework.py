@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from distir.cli.configurations import written_format
 from distir.cli.endings import Refused
 from distir.cli.search_space import QUESTIONS, Tries
-from distir.transform.strategy import FIELDS
+from distir.transform.strategy import DEGREES, FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +45,16 @@ WHY = {
 """By option that a framework excludes: why, and what would do."""
 
 
+def check_scaling(name: str, scaling: str) -> None:
+    """Raises Refused for 8-bit products that are scaled otherwise than the framework scales them."""
+    from distir.configurations.formats import FORMATS
+    from distir.validate.frameworks import FRAMEWORKS
+
+    own = FRAMEWORKS[FORMATS[name].framework].fp8
+    if scaling not in (own, "mx"):
+        raise Refused(f"`--fp8 {scaling}`: {name} scales 8-bit products otherwise", f"`--fp8 {own}`, or `--fp8 mx`")
+
+
 def run_by(name: str, tries: Tries, space: Space, subject: Subject, limited: bool) -> tuple[RunBy, Space, list[str]]:
     """A framework, what of a space it runs, and what it lacks, in words. Raises Refused where that is asked for."""
     from distir.configurations.answers import gpu_of_machine
@@ -64,11 +74,12 @@ def run_by(name: str, tries: Tries, space: Space, subject: Subject, limited: boo
         )
     if "skew" not in tries.asked:
         space = replace(space, skew=FRAMEWORKS[FORMATS[name].framework].skew)
-    space, lacking = chosen.narrowed(space, subject)
+    asked = {*tries.asked, *(["recompute"] if "checkpoint" in tries.asked else [])}
+    asked |= {name for name in DEGREES if FIELDS[name].column in tries.fixed}
+    space, lacking = chosen.narrowed(space, subject, asked)
     flags = {field: question.flag for field, question in QUESTIONS.values()}
     for field, found in lacking.items():
-        asked = field in tries.asked or (field == "recompute" and "checkpoint" in tries.asked)
-        if asked or found.all:
+        if field in asked or found.all:
             raise Refused(f"`--{flags.get(field, 'checkpoint')}`: {name} has no {_said(field, found)}", _has(found))
     return chosen, space, [_said(field, found) for field, found in lacking.items()]
 

@@ -7,7 +7,7 @@ time and the memory of its export.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -78,11 +78,11 @@ class RunBy:
             else:
                 yield replace(self._priced(row, written, subject), framework=self.name)
 
-    def narrowed(self, space: Space, subject: Subject) -> tuple[Space, dict[str, Lacking]]:
+    def narrowed(self, space: Space, subject: Subject, asked: Collection[str] = ()) -> tuple[Space, dict[str, Lacking]]:
         """The space without what the framework lacks, by field of a strategy, but for fields of which nothing is left.
 
         It lacks a value if it runs no plan that has it, whatever the fields are on which that does not depend, and runs
-        one with another value.
+        one with another value. `asked`: the fields of which all values are listed that it has; of others some are.
         """
         plans, lacking = space.for_experts(subject.experts).grid(), dict[str, Lacking]()
         probed = _Probed(self, subject, {field.name: _values(field, plans) for field in NARROWED})
@@ -95,7 +95,8 @@ class RunBy:
                 if plan is None or probed.runs_some(plan, field):
                     continue
                 others = [replace(plan, **{field.name: value}) for value in probed.values[field.name]]
-                if runs := [getattr(p, field.name) for p in others if p != plan and probed.runs_some(p, field)]:
+                more = [other for other in others if other != plan]
+                if runs := [getattr(p, field.name) for p in more if probed.runs_some(p, field, field.name in asked)]:
                     lacks[getattr(plan, field.name)] = number
                     has |= dict.fromkeys(runs)
             if lacks:
@@ -148,25 +149,31 @@ class _Probed:
         self.by, self.subject, self.values = by, subject, values
         self.good = Strategy()
         """One that it runs, as far as that is known."""
+        self._known = dict[Strategy, frozenset[str]]()
 
-    def runs_some(self, plan: Strategy, field: Declared) -> bool:
-        """Whether it runs a plan, perhaps with other values of fields on which this one does not depend."""
+    def runs_some(self, plan: Strategy, field: Declared, thorough: bool = True) -> bool:
+        """Whether it runs a plan, perhaps with other values of fields on which this one does not depend.
+
+        If it is not `thorough`, only with those of a plan that it runs.
+        """
         lost = self._lost(plan)
         others = [name for name in self.values if name != field.name and name not in field.depends]
-        for values in ({name: [getattr(self.good, name)] for name in others}, self.values):
+        good = {name: [getattr(self.good, name)] for name in others}
+        for values in (good, self.values) if thorough else (good,):
             for name in others:
                 for value in values[name] if lost else ():
                     less = self._lost(changed := replace(plan, **{name: value}))
                     if less < lost:
                         plan, lost = changed, less
-            if lost and not self._lost(replace(plan, **{field.name: getattr(self.good, field.name)})):
-                return False  # it is this value
         if not lost:
             self.good = plan
         return not lost
 
-    def _lost(self, plan: Strategy) -> set[str]:
-        return {*self.by.lost(self.subject, plan, plan.data * plan.microbatches)}  # microbatches of one sequence
+    def _lost(self, plan: Strategy) -> frozenset[str]:
+        if plan not in self._known:
+            microbatches_of_one = plan.data * plan.microbatches
+            self._known[plan] = frozenset(self.by.lost(self.subject, plan, microbatches_of_one))
+        return self._known[plan]
 
 
 def _values(axis: Declared, plans: Plans) -> list[Any]:

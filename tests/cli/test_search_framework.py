@@ -36,6 +36,7 @@ def test_without_a_framework_it_says_that_it_is_ideal(distir):
         (("--framework", "accelerate"), ("`accelerate` is read, not written",)),
         (("--framework", "megatron", "--schedule", "zb-h1"), ("megatron has no schedule zb-h1", "it has 1f1b")),
         (("--framework", "megatron", "--no-fuse"), ("`--fuse`: megatron has no fuse off", "it has on")),
+        (("--framework", "megatron", "--fp8", "block"), ("`--fp8 block`: megatron scales", "`--fp8 delayed`, or")),
         (("--framework", "megatron", "--explain"), ("`--framework` excludes `--explain`",)),
         (("--framework", "megatron", "--apply", "grad"), ("`--framework` excludes `--apply`",)),
     ],
