@@ -60,8 +60,8 @@ def test_a_search_tries_as_many_devices_as_the_machine_has():
     module = distir.parse(MLP)
     for hardware, devices in (("dgx-a100", 8), ("dgx2-v100", 16)):
         table = distir.search(module, hardware=hardware)
-        assert {row.D * row.T * row.P for row in table} == {devices}
-    assert {row.D * row.T * row.P for row in distir.search(module)} == {8}
+        assert {row.plan.devices for row in table} == {devices}
+    assert {row.plan.devices for row in distir.search(module)} == {8}
 
 
 def test_a_program_is_a_module_or_a_path(tmp_path, monkeypatch):

@@ -215,8 +215,8 @@ def export_row(
 
     framework, given = written_format(kind).framework, given_of(model, seq=seq)
     job, unsaid = job_of_row(row, given), unsaid_of_row(row, given, framework)
-    job = for_kernels_of(job, "", framework)
-    return _priced(job, kind, title_of(row), hardware or row.hardware, row.latency_s, unsaid)
+    job, ideal = for_kernels_of(job, "", framework), None if row.framework else row.latency_s
+    return _priced(job, kind, title_of(row), hardware or row.hardware, ideal, unsaid)
 
 
 def export_job(

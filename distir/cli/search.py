@@ -12,6 +12,7 @@ from distir.cli import named, options, output, searching
 from distir.cli.endings import WRONG, Refused
 from distir.cli.forms import Label
 from distir.cli.search_effort import METHODS, Effort, usual_batch
+from distir.cli.search_framework import check_framework, check_scaling, run_by
 from distir.cli.search_outputs import (
     check_figures,
     check_jobs,
@@ -144,6 +145,13 @@ def search(
     prove_timeout: Annotated[
         str, typer.Option(metavar="TIME", help="--prove: how long the proof of a row may take.")
     ] = "10min",
+    framework: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Search what this training framework runs, with all that it costs there: torchtitan, …"
+        ),
+        Label("Framework"),
+    ] = None,
     export: Annotated[
         str | None,
         typer.Option(metavar="FORMAT", help="Write a row as the configuration of a framework: see `distir export`."),
@@ -190,6 +198,7 @@ def search(
     from distir.search.log import LogError
     from distir.search.plot import PlotError
 
+    stated_steps = apply
     trained = global_batch is not None or (batch_size is None and apply is None and is_forward(model))
     if trained:
         if batch_size is not None:
@@ -202,6 +211,12 @@ def search(
     try:
         check_outputs(plot or (), export, row, progress)
         check_jobs(jobs, backend)
+        if framework is not None:
+            given = {"--batch-size": batch_size, "--apply": stated_steps, "--no-sustained": sustained is False}
+            given |= {"--explain": explain, "--prove": prove, "--measure": measure}
+            check_framework(framework, model, given | {"--method bounded": method == "bounded"})
+            if fp8 is not None:
+                check_scaling(framework, fp8)
         wanted = searching.Wanted(top, front(pareto), token_count(tokens), price_of(price), power)
         hot = trained if sustained is None else sustained
         subject = subject_on(
@@ -214,9 +229,14 @@ def search(
             batches = (batch,)
             output.tell(f"the batch of a step is not stated: {batch}, {why}; `--global-batch N` says another")
         space = tries.space(subject, count, batches, trained)
-        explained = trained if explain is None else explain
+        by, lacks = None, list[str]()
+        if framework is not None:
+            by, space, lacks = run_by(framework, tries, space, subject, max_memory is not None)
+        explained = trained and by is None if explain is None else explain
         how_long = Effort(method, budget, steps, seed, trained)
-        chosen = replace(how_long.search(subject, space, jobs, backend), explain=explained)
+        chosen = replace(
+            how_long.search(subject, space, jobs, backend), framework=by, lacking=tuple(lacks), explain=explained
+        )
         chosen.check()
         refuse_unused(tries, space, subject)
         how_measured = _measuring(measure, measure_backend, measure_timeout, model, count)

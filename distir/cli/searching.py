@@ -121,12 +121,11 @@ class Wanted(NamedTuple):
 
 def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
     """The table as JSON: what was searched, and the rows that are chosen, times in seconds and memory in bytes."""
-    from distir.search import COLUMNS
     from distir.search.distributed import words_for
     from distir.search.rows import rank_correlation
 
     def row(one: Row) -> dict[str, Any]:
-        return {name: getattr(one, name) for name in COLUMNS} | {
+        return one.columns | {
             "micro_batch": one.micro_batch,
             "steps": words_for(chosen.subject, one.plan, one.batch_size),
             **_figures(one, chosen, wanted),
@@ -142,6 +141,7 @@ def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
         "model": chosen.subject.model,
         "hardware": chosen.subject.hardware.name,
         "devices": chosen.space.devices,
+        "framework": None if chosen.framework is None else chosen.framework.name,
         "configurations": len(table),
         "best": None if best is None else row(best),
         "alike": _alike(table.ranked, chosen),
@@ -232,7 +232,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     rows, front = wanted.rows(table), wanted.front is not None
     bound = _bound(rows, chosen, wanted)
     nothing = "none is feasible" if len(table) and len(table.failed) == len(table) else _none_fits(table, chosen)
-    parts: list[Any] = [Text(_summary(table, chosen) + "\n")]
+    parts: list[Any] = [Text(_summary(table, chosen, wanted) + "\n")]
     parts.append(_listed(table, rows, chosen, wanted, bound) if rows else Text(nothing))
     parts += [Text(f"\n{line}") for line in (*_reasons(table, rows), *_correlation(rows), *_said_of_proofs(wanted))]
     alike = 0 if front else _alike(rows, chosen)
@@ -257,7 +257,7 @@ def _none_fits(table: Table, chosen: Search) -> str:
     return text + (f", and none less than {show_bytes(least.bound)}" if least.bound else "")
 
 
-def _summary(table: Table, chosen: Search) -> str:
+def _summary(table: Table, chosen: Search, wanted: Wanted) -> str:
     """How many configurations there are, and what became of those that are not ranked."""
     failed, over = len(table.failed), sum(not row.fits for row in table) - len(table.failed)
     machine = chosen.subject.hardware.name
@@ -266,6 +266,10 @@ def _summary(table: Table, chosen: Search) -> str:
     text += f", {over} need more memory than there is" if over else ""
     text += f", {failed} infeasible" if failed else ""
     text += "".join(f"\n{count:,} more {_are(count)} skipped: {why}" for why, count in chosen.refused.most_common())
+    if chosen.framework is not None:
+        text += f"\nas {chosen.framework.name} runs them"
+    elif wanted.training:
+        text += "\nideal: no framework's costs; `--framework torchtitan`, or another one, has them"
     return text + "".join(f"\n{line}" for line in (*chosen.notes, *_certified(chosen, table)))
 
 
@@ -284,7 +288,7 @@ def _listed(
     priced = [row.currency for row in rows if row.currency][:1]
     figures = _figure_columns(economies, wanted)
     shared = any(row.weights_share is not None for row in rows)
-    shares = any(row.EP > 1 for row in table)
+    shares = any(row.plan.experts > 1 for row in table)
     columns = ["batch", "D/T/P/K", *(["EP"] if shares else []), "micro-batch", "latency", "throughput", "memory"]
     columns += [f"{currency}/step" for currency in priced]
     columns += figures
@@ -297,7 +301,7 @@ def _listed(
         memory, latency = show_bytes(row.peak_memory_bytes or 0), show_seconds(row.latency_s or 0.0)
         batch = "" if row.batch_size is None else str(row.batch_size)
         micro_batch = "" if row.micro_batch is None else str(row.micro_batch)
-        plan = [str(replace(row.plan, experts=1)), str(row.EP)] if shares else [str(row.plan)]
+        plan = [str(replace(row.plan, experts=1)), str(row.plan.experts)] if shares else [str(row.plan)]
         cells = [batch, *plan, micro_batch, latency, show_rate(row.throughput), memory]
         cells += [_amount(row.cost_per_step)] if priced else []
         cells += [_figure(found, name) for name in figures]

@@ -328,7 +328,7 @@ def _row(row: Any) -> Answer:
     from distir.search.rows import show_rate
 
     return {
-        "D/T/P/K": f"{row.D}/{row.T}/{row.P}/{row.K}",
+        "D/T/P/K": row.degrees,
         "batch_size": row.batch_size,
         "latency": _seconds(row.latency_s),
         "throughput": show_rate(row.throughput),

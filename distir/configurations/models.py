@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from distir.models.decoder import Decoder, Latent, Router
@@ -203,6 +203,7 @@ def published_decoder(name: str) -> Decoder | None:
     return model if isinstance(model, Decoder) else None
 
 
+@lru_cache(maxsize=16)
 def name_of(model: Decoder) -> str:
     """The published name of a model of these sizes, whatever its context; a name by its sizes if there is none."""
     sizes = _sizes(model)

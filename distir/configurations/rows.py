@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -19,7 +20,7 @@ from distir.diagnostics.spelling import nearest
 from distir.models.decoder import Decoder
 from distir.models.published import resized
 from distir.models.sizes import ModelError
-from distir.search.rows import Row, columns_of
+from distir.search.rows import Row
 from distir.transform.pipeline import SCHEDULES
 from distir.transform.strategy import SEARCHED
 from distir.validate.frameworks import FRAMEWORKS
@@ -30,32 +31,32 @@ def job_of_row(row: Row, given: Supplied) -> Job:
     plan = row.plan
     named, sequence = _described(row.model)
     model = given.model or named
-    known = SCHEDULES.get(row.schedule)
-    recompute = (plan.recompute or "full") if plan.checkpoint else "none"
+    known = SCHEDULES.get(plan.schedule)
+    recompute, shards = (plan.recompute or "full") if plan.checkpoint else "none", plan.etp or plan.tensor
     return Job(
         name=given.name or (name_of(model) if model else ""),
         model=model,
         seq=given.seq or sequence or (model.context if model else None),
-        dp=row.D,
-        tp=row.T,
-        pp=row.P,
-        cp=row.CP,
-        ep=(parts := row.EP * (row.T // (row.etp or row.T)) * (row.CP if row.cp_experts else 1)),
-        etp=(row.etp or row.T) if parts > 1 and row.T > 1 else 0,
+        dp=plan.data,
+        tp=plan.tensor,
+        pp=plan.pipeline,
+        cp=plan.context,
+        ep=(parts := plan.experts * (plan.tensor // shards) * (plan.context if plan.cp_experts else 1)),
+        etp=shards if parts > 1 and plan.tensor > 1 else 0,
         virtual=plan.stages_per_device,
-        schedule=row.schedule if known else "1f1b",
-        schedule_file="" if known else row.schedule,
-        stages=plan.stages if row.P > 1 else (),
-        sequence_parallel=row.sequence,
-        zero=row.zero,
-        shard=row.shard,
+        schedule=plan.schedule if known else "1f1b",
+        schedule_file="" if known else plan.schedule,
+        stages=plan.stages if plan.pipeline > 1 else (),
+        sequence_parallel=plan.sequence,
+        zero=plan.zero,
+        shard=plan.shard,
         micro_batch=row.micro_batch,
         global_batch=row.batch_size,
         optimizer="muon" if "optimizer=muon" in row.model else "",
-        precision="fp8" if " fp8=" in row.model else "bf16" if model else "",
+        precision=_precision(row.model) if model else "",
         recompute=recompute,
-        compile=row.fuse,
-        overlap=row.overlap,
+        compile=plan.fuse,
+        overlap=plan.overlap,
         node=_devices_of_node(row.hardware),
     )
 
@@ -68,18 +69,26 @@ def unsaid_of_row(row: Row, given: Supplied, framework: str) -> dict[str, str]:
         value = getattr(row.plan, field.name)
         if value in (field.default, own.get(field.name)):
             continue
-        without = replace(row, **columns_of(replace(row.plan, **{field.name: field.default})))
+        without = replace(row, plan=replace(row.plan, **{field.name: field.default}))
         if job_of_row(without, given) == job:
             instead = f": {framework} has {own[field.name]}" if field.name in own else ""
             unsaid[f"plan.{field.name}"] = f"{WORDS.get(field.name, field.name)} {shown(value)}{instead}"
     return unsaid
 
 
-def unsupported(row: Row, given: Supplied, name: str) -> list[str]:
-    """What of a row's plan the framework of a format does not run as it is; nothing where it runs the plan."""
+def exported_row(row: Row, given: Supplied, name: str) -> Exported:
+    """A row's plan in a format, without a head; its losses are what the framework does not run as it is.
+
+    Kernels are one: where no compiler makes them, a plan is fused or not as the framework's are.
+    """
     form = FORMATS[name]
-    job = for_kernels_of(job_of_row(row, given), "", form.framework)
-    return [*unsaid_of_row(row, given, form.framework).values(), *form.lost(job)]
+    assert form.write is not None
+    chosen, unsaid = FRAMEWORKS[form.framework], unsaid_of_row(row, given, form.framework)
+    fused = chosen.kernels != "eager"
+    if not chosen.by_compiler and row.plan.fuse != fused:
+        unsaid["plan.fuse"] = f"kernels: {name} {'has fused ones' if fused else 'runs each op by itself'}"
+    written = form.write(for_kernels_of(job_of_row(row, given), "", form.framework))
+    return replace(written, losses={**unsaid, **written.losses})
 
 
 WORDS: Final = {
@@ -93,6 +102,7 @@ WORDS: Final = {
 """Fields of a plan that the field calls otherwise than their names say."""
 
 
+@lru_cache(maxsize=8)
 def _devices_of_node(hardware: str) -> int:
     """How many devices a node of this machine has; 8 where its profile does not say, or is not found here."""
     try:
@@ -104,6 +114,7 @@ def _devices_of_node(hardware: str) -> int:
     return node[1] if node[1] <= 16 else 4  # a larger one is a rack, or a pod, whose trays and hosts have 4 devices
 
 
+@lru_cache(maxsize=8)
 def _described(title: str) -> tuple[Decoder | None, int | None]:
     """The model that a search was of, such as `llama3-8b (layers=4, sequence=2048) grad`, and its sequences.
 
@@ -125,6 +136,11 @@ def _described(title: str) -> tuple[Decoder | None, int | None]:
     except ModelError:
         return None, sequence
     return (found if isinstance(found, Decoder) else None), sequence
+
+
+def _precision(title: str) -> str:
+    """That of the products of a search."""
+    return "mxfp8" if " fp8=mx" in title else "fp8" if " fp8=" in title else "bf16"
 
 
 def for_kernels_of(job: Job, source: str, target: str) -> Job:
@@ -177,5 +193,6 @@ def title_of(row: Row) -> str:
     """What a row is, on one line."""
     batch = f", batch {row.batch_size}" if row.batch_size is not None else ""
     model = json.dumps(row.model)[1:-1]  # one line, whatever the name
-    latency = f", ideal {show_seconds(row.latency_s)} on {row.hardware}" if row.latency_s is not None else ""
+    how = f"as {row.framework} runs it" if row.framework else "ideal"
+    latency = f", {how} {show_seconds(row.latency_s)} on {row.hardware}" if row.latency_s is not None else ""
     return f"{model}, D/T/P/K {row.plan}{batch}{latency}"

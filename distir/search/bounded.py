@@ -72,6 +72,9 @@ APART = 16
 SEARCHED = 256
 """How many plans, those with the least bounds, are searched for stages to simulate together."""
 
+BEHIND = 1e3
+"""By what the estimate of a plan is multiplied that would not fit without a framework: it comes last."""
+
 PROOFS = 64
 """How many stages are simulated by themselves at the end of a search without a budget, at most."""
 
@@ -111,12 +114,15 @@ def bounded(
     *,
     stages: Stages | None = None,
     work: Callable[[float], Work] = lambda _: evaluate,
+    runs: Callable[[Strategy], bool] | None = None,
 ) -> Generator[Row]:
     """The rows that were simulated; without a `budget`, each batch size's best is among these or the `known` ones.
 
     `budget`: how many plans are simulated at each batch size at most; fewer of long pipelines, and where a quarter of
     them, one after the other, bring nothing faster. `stages`: filled with what the search learns of stages. `work`:
-    what makes the rows of a plan, where the best one so far takes so many seconds.
+    what makes the rows of a plan, where the best one so far takes so many seconds. `runs`: whether the framework that
+    this is of runs a plan. Bounds are of ideal programs: with a framework they say what is tried first, and exclude
+    nothing.
     """
     workers = settled(workers, subject, len(plans), budget)
     beam = max(BEAM, workers.jobs)
@@ -124,7 +130,8 @@ def bounded(
         mine = {row.plan: row for row in known if row.batch_size == size}
         best = min((_latency(row) for row in mine.values()), default=math.inf)
         bounds = _Limits(subject, size, plans, {} if stages is None else stages)
-        open_plans = plans.take(bounds.all_fit(plans) & ~_among(plans, mine))
+        open_plans = plans.take((bounds.all_fit(plans) | (runs is not None)) & ~_among(plans, mine))
+        behind = np.where(bounds.all_fit(open_plans), 1.0, BEHIND)
         least = bounds.all_seconds(open_plans)
         estimates = _estimates(subject, bounds.load, size, open_plans)
         if estimates is not None:
@@ -136,12 +143,15 @@ def bounded(
         while left > 0 and in_vain < patience:
             if budget is not None and estimates is not None:
                 least = _with_stages(bounds, estimates, open_plans, waiting, least, best, most, workers)
-            waiting &= least < best
-            scores = _scores(waiting, least, estimates)
+            if runs is None:
+                waiting &= least < best
+            scores = behind * _scores(waiting, least, estimates)
             first: list[int] = []
             for i in takewhile(waiting.__getitem__, map(int, np.argsort(scores, kind="stable"))):
                 plan: Strategy = open_plans[int(i)]
-                if budget is None:
+                if runs is not None:
+                    waiting[i] = runs(plan)
+                elif budget is None:
                     least[i] = bounds.closer(plan, most)
                     waiting[i] = least[i] < best
                 if waiting[i] and _is_apart(i, first, open_plans):

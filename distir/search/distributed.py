@@ -32,7 +32,6 @@ from distir.transform.strategy.steps import (
     SCHEDULING,
     TRAINING,
     At,
-    apply,
     part,
     pipeline_options,
     steps_of,
@@ -168,7 +167,7 @@ def _of_batch(module: Module, dimension: str, size: int) -> Module:
 
 def program(subject: Subject, plan: Strategy, batch_size: int | None) -> Module:
     """The program of a plan for a batch size, whole. Raises as its steps do."""
-    return apply(undistributed(subject, plan, batch_size), plan, _at(subject, plan, batch_size))
+    return applied(undistributed(subject, plan, batch_size), steps_of(plan, _at(subject, plan, batch_size)))
 
 
 def words_for(subject: Subject, plan: Strategy, batch_size: int | None) -> list[str]:

@@ -10,7 +10,7 @@ from distir.cost import step_cost
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.distributed import carried_out, extrapolated
-from distir.search.rows import Row, columns_of
+from distir.search.rows import Row
 from distir.search.subject import Subject, fixed_batch
 from distir.simulate.extrapolation.pipeline import ExtrapolatedFigures
 from distir.simulate.simulation import BindError, Simulation
@@ -27,15 +27,7 @@ def evaluate(
     `extrapolates`: whether figures may be derived from another number of microbatches, where nothing else is asked of
     the plan's own program. They are the same.
     """
-    none: dict[str, Any] = {
-        "batch_size": None,
-        "latency_s": None,
-        "throughput": None,
-        "peak_memory_bytes": None,
-        "fits": False,
-    }
-    blank = Row(model=subject.model, hardware=subject.hardware.name, **none, **columns_of(plan))
-    blank = _with_shares(blank, subject)
+    blank = _with_shares(Row(subject.model, None, plan, None, None, None, False, subject.hardware.name), subject)
     try:
         other = extrapolated(subject, plan) if extrapolates else None
         whole = carried_out(subject, plan) if other is None and not plan.sized else None
@@ -49,18 +41,18 @@ def evaluate(
                 whole = carried_out(subject, plan, size) if plan.sized else whole or carried_out(subject, plan)
                 figures = whole.simulation(size, alone=len(batch_sizes) == 1)
             examples = size or fixed_batch(subject.entry)
-            costs = _costs(subject, figures.latency_s, examples, plan.devices)
-            yield replace(blank, batch_size=size, **_figures(figures, examples), **costs)
+            paid = costs(subject, figures.latency_s, examples, plan.devices)
+            yield replace(blank, batch_size=size, **_figures(figures, examples), **paid)
         except (ProgramError, BindError, Reject, StepError) as error:
             yield replace(blank, batch_size=size, reason=_reason(error))
 
 
 def _with_shares(row: Row, subject: Subject) -> Row:
     """The row with each shard's share of the sequential program's FLOPs and weights."""
-    if row.T == 1:
+    if row.plan.tensor == 1:
         return row
     try:
-        shares = tensor_shares(subject.module, row.T)
+        shares = tensor_shares(subject.module, row.plan.tensor)
     except ProgramError:
         return row  # tensor parallelism alone is infeasible
     return replace(row, flops_share=shares.flops, weights_share=shares.weights)
@@ -78,7 +70,7 @@ def _figures(figures: Simulation | ExtrapolatedFigures, batch_size: int | None) 
     }
 
 
-def _costs(subject: Subject, latency: float, batch_size: int | None, devices: int) -> dict[str, Any]:
+def costs(subject: Subject, latency: float, batch_size: int | None, devices: int) -> dict[str, Any]:
     """The columns of what a step costs on the machine's first `devices` devices; none where that is not known."""
     prices = [kind.price for kind in subject.hardware.kinds[:devices]]
     cost = None if None in prices else step_cost(prices, latency, subject.tokens(batch_size))

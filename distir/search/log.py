@@ -9,7 +9,7 @@ from typing import IO, Any
 from distir.files.reading import ROWS, read_bytes
 from distir.files.table import GrowingTable, TableError, as_text, rows_of
 from distir.ir.errors import DistirError
-from distir.search.rows import COLUMNS, STORED, Row
+from distir.search.rows import COLUMNS, KINDS, Row
 
 
 class LogError(DistirError, ValueError):
@@ -91,8 +91,8 @@ def _rows(data: bytes, path: str, search: str | None) -> list[Row]:
 def _columns_lacking(data: bytes) -> list[str]:
     """The columns that the CSV of a search has not, which has all others; none if it is no such file."""
     there = data.partition(b"\n")[0].decode("utf-8", "replace").strip().split(",")
-    own = there[: there.index("search")] if "search" in there else []
-    return [name for name in COLUMNS if name not in there] if own and own == list(COLUMNS[: len(own)]) else []
+    own = "search" in there and set(there) < set(COLUMNS)
+    return [name for name in COLUMNS if name not in there] if own else []
 
 
 def write_rows(file: IO[str], rows: Iterable[Row]) -> None:
@@ -103,19 +103,19 @@ def write_rows(file: IO[str], rows: Iterable[Row]) -> None:
 
 
 def _values(row: Row) -> list[Any]:
-    return [getattr(row, name) for name in COLUMNS]
+    return [*row.columns.values()]
 
 
 def _row(cells: list[str], path: str, number: int) -> Row:
     if len(cells) != len(COLUMNS):
         raise LogError(f"line {number} of `{path}` has {len(cells)} cells, expected {len(COLUMNS)}")
     values: dict[str, Any] = {}
-    for field, cell in zip(STORED, cells, strict=True):
+    for name, cell in zip(COLUMNS, cells, strict=True):
         try:
-            values[field.name] = _value(str(field.type), cell)
+            values[name] = _value(KINDS[name], cell)
         except ValueError:
-            raise LogError(f"line {number} of `{path}`: `{field.name}` cannot be `{cell}`") from None
-    return Row(**values)
+            raise LogError(f"line {number} of `{path}`: `{name}` cannot be `{cell}`") from None
+    return Row.of_columns(values)
 
 
 def _value(kind: str, cell: str) -> Any:
@@ -126,6 +126,8 @@ def _value(kind: str, cell: str) -> Any:
             return int(cell)
         case "float":
             return float(cell)
+        case "tuple[int, ...]":
+            return tuple(map(int, filter(None, cell.split(","))))
         case "bool":
             return {"true": True, "false": False}[cell] if cell in ("true", "false") else int("")
         case _:

@@ -16,6 +16,7 @@ from distir.diagnostics.visible import visible
 from distir.ir.errors import DistirError
 from distir.search.rows import Row, pareto, show_rate
 from distir.simulate.notebook import new_figure
+from distir.transform.strategy import DEGREES, FIELDS
 
 KINDS = ("D", "T", "P", "D/T", "D/P", "T/P", "D/T/P")
 """Which degrees exceed 1: one entry of the legend, and one colour, each."""
@@ -38,7 +39,7 @@ class PlotError(DistirError, ValueError):
 
 def kind(row: Row) -> str:
     """Which of D, T and P a configuration uses, as in `D/P`."""
-    used = [name for name, degree in (("D", row.D), ("T", row.T), ("P", row.P)) if degree > 1]
+    used = [FIELDS[name].column for name in DEGREES[:3] if getattr(row.plan, name) > 1]
     return "/".join(used) or "D"
 
 

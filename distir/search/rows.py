@@ -45,24 +45,17 @@ class Row:
     """One configuration: a plan, a batch size, and its simulated figures.
 
     Seconds, examples per second, bytes of the device with the highest peak. `reason` says why a configuration could
-    not be simulated; its latency is None then. Costs are known if the hardware profile states prices. Fields are named
-    as the columns are.
+    not be simulated; its latency is None then. Costs are known if the hardware profile states prices.
     """
 
     model: str
     batch_size: int | None
-    D: int
-    T: int
-    P: int
-    K: int
+    plan: Strategy
+    """How the program is distributed; files have a column for each field that a search tries."""
     latency_s: float | None
     throughput: float | None
     peak_memory_bytes: int | None
     fits: bool
-    schedule: str = "1f1b"
-    zero: int = 0
-    checkpoint: bool = False
-    stages: str = ""
     hardware: str = ""
     reason: str = ""
     measured_latency_s: float | None = None
@@ -76,48 +69,35 @@ class Row:
     """With T > 1: how much of the sequential program's FLOPs each shard does; 1/T is an even part."""
     weights_share: float | None = None
     """With T > 1: how much of the sequential program's weights each shard holds."""
-    sums: str = "layer"
-    """When a pipeline adds up the gradients of microbatches: `layer` or `stage`."""
-    fuse: bool = False
-    overlap: bool = False
-    EP: int = 1
-    """How many of the D replicas share the experts: each has 1/EP of them."""
-    skew: float = 0.0
-    """With EP > 1: the tokens of the busiest of them, as a multiple of the mean; 0: room for all."""
-    CP: int = 1
-    """How many devices share each sequence."""
-    cp_kind: str = ""
-    virtual: int = 0
-    """Stages of each device where the schedule leaves them open; 0: as many as it has by default."""
-    shard: int = 0
-    """How many replicas partition state among them; 0: all."""
-    sequence: bool = False
-    balance: str = "uniform"
-    etp: int = 0
-    """With EP and T > 1: over how many of the T shards each expert is split; 0: over all."""
-    cp_experts: bool = False
-    recompute: str = ""
-    """With `checkpoint`: what is recomputed, if not all."""
-    chunks: int = 0
-    """How many parts the schedule cuts each sequence into; 0: none."""
-    passes: bool = False
-    """With `overlap`: whether collectives of layers run beside passes of other microbatches, too."""
+    framework: str = ""
+    """The training framework as which it is simulated; empty: none, it is ideal."""
     binding: Binding | None = field(default=None, compare=False, repr=False)
     """What binds it, where a search was asked for that. No column."""
     elsewhere: Mapping[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
     """Its seconds on other machines, each by what sets it apart, where a search was asked for that. No column."""
 
     @property
-    def plan(self) -> Strategy:
-        """How the program is distributed."""
-        own: dict[str, Any] = {field.name: getattr(self, field.column) for field in SEARCHED.values()}
-        own["stages"] = tuple(int(n) for n in self.stages.split(",")) if self.stages else ()
-        return Strategy(**own)
+    def columns(self) -> dict[str, Any]:
+        """What files have of it, by column."""
+        own = {field.column: getattr(self.plan, field.name) for field in SEARCHED.values()}
+        own |= {name: getattr(self, name) for name in STORED} | {"stages": ",".join(map(str, self.plan.stages))}
+        return {name: own[name] for name in COLUMNS}
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, Any]) -> Row:
+        """The row of these values by column, the layers of stages as numbers."""
+        plan = Strategy(**{field.name: columns[field.column] for field in SEARCHED.values()})
+        return cls(plan=plan, **{name: columns[name] for name in STORED})
+
+    @property
+    def degrees(self) -> str:
+        """As the paper writes them: `D/T/P/K`."""
+        return "/".join(str(getattr(self.plan, name)) for name in [*SEARCHED][:_DEGREES])
 
     @property
     def micro_batch(self) -> int | None:
         """Examples in a microbatch of one replica; None where the program fixes the batch."""
-        return None if self.batch_size is None else self.batch_size // (self.D * self.K)
+        return None if self.batch_size is None else self.batch_size // (self.plan.data * self.plan.microbatches)
 
     @property
     def key(self) -> tuple[int | None, Strategy]:
@@ -125,16 +105,20 @@ class Row:
         return self.batch_size, self.plan
 
 
-def columns_of(plan: Strategy) -> dict[str, Any]:
-    """The values of a plan in the columns of its fields."""
-    own = {field.column: getattr(plan, field.name) for field in SEARCHED.values()}
-    return own | {"stages": ",".join(map(str, plan.stages))}
+_DEGREES, _FIGURES = 4, 6
+"""Columns that come first: D, T, P and K of a plan; model, batch and figures of a row."""
 
+STORED = tuple(f.name for f in fields(Row) if f.compare and f.name != "plan")
+"""What files have of a row beside its plan."""
 
-STORED = tuple(f for f in fields(Row) if f.compare)
-"""What files have of a row."""
+_PLAN = tuple(field.column for field in SEARCHED.values())
 
-COLUMNS = tuple(f.name for f in STORED)
+COLUMNS = (*STORED[:2], *_PLAN[:_DEGREES], *STORED[2:_FIGURES], *_PLAN[_DEGREES:], *STORED[_FIGURES:])
+
+KINDS = {f.name: str(f.type) for f in fields(Row)} | {
+    SEARCHED[f.name].column: str(f.type) for f in fields(Strategy) if f.name in SEARCHED
+}
+"""The types of columns, as they are declared."""
 
 
 def _unless_none(value: float | None) -> float:
@@ -194,7 +178,7 @@ def shown_row(row: Row) -> str:
     """A row in a few words: its degrees, time and memory."""
     memory = "" if row.peak_memory_bytes is None else f", {show_bytes(row.peak_memory_bytes)}"
     time = "" if row.latency_s is None else f": {show_seconds(row.latency_s)}, {show_rate(row.throughput)}{memory}"
-    return f"D/T/P/K {row.D}/{row.T}/{row.P}/{row.K}{time}"
+    return f"D/T/P/K {row.degrees}{time}"
 
 
 def show_rate(throughput: float | None) -> str:

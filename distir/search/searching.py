@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -22,6 +22,7 @@ from distir.search.evaluate import evaluate
 from distir.search.least import LeastMemory, least_needed
 from distir.search.options import options
 from distir.search.plans import Plans
+from distir.search.pricing import Pricing
 from distir.search.progress import watched
 from distir.search.rows import Row
 from distir.search.space import Space, SpaceError, check_batch_sizes
@@ -57,6 +58,10 @@ class Search:
 
     `anneal` starts from the best of these.
     """
+    framework: Pricing | None = None
+    """What runs the plans, and is asked for their rows; None: no framework."""
+    lacking: tuple[str, ...] = ()
+    """What the framework lacks, in words: the space is without it."""
     explain: bool = False
     """Whether rows of a bounded search say what binds them."""
     stages: Stages = field(default_factory=Stages, init=False, compare=False, repr=False)
@@ -75,7 +80,8 @@ class Search:
     @property
     def digest(self) -> str:
         """The value of `Row.search` for this search."""
-        return self.subject.digest(version("distir"))
+        by = f" {self.framework!r}" if self.framework else ""
+        return self.subject.digest(version("distir") + by)
 
     @property
     def batch_sizes(self) -> tuple[int | None, ...]:
@@ -129,7 +135,8 @@ class Search:
 
     def certificates(self, rows: Sequence[Row]) -> list[Certificate]:
         """For each batch size, what the rows prove of the plans that the program admits."""
-        return [self._certificate(size, rows, self.budget) for size in self.batch_sizes]
+        sizes = () if self.framework else self.batch_sizes  # bounds are of ideal programs
+        return [self._certificate(size, rows, self.budget) for size in sizes]
 
     def least_memory(self, rows: Sequence[Row]) -> LeastMemory | None:
         """The memory that would do, where none of the rows fits; None where nothing can be simulated."""
@@ -161,15 +168,18 @@ class Search:
 
     @property
     def notes(self) -> list[str]:
-        """Which rows represent others."""
+        """Which rows represent others, and what the framework lacks."""
         zero = self.space.zero
         piped = any(
             bool(((plans.column("pipeline") > 1) & (plans.column("zero") == 1)).any())
             for plans, _ in map(self._admitted, self.batch_sizes)
         )
-        return (
-            ["in pipelines `zero=1` represents `zero=2`, whose rows are equal"] if {1, 2} <= {*zero} and piped else []
-        )
+        found = list[str]()
+        if {1, 2} <= {*zero} and piped:
+            found.append("in pipelines `zero=1` represents `zero=2`, whose rows are equal")
+        if self.framework and self.lacking:
+            found.append(f"not tried, as {self.framework.name} lacks it: {'; '.join(self.lacking)}")
+        return found
 
     def table(self) -> Table:
         """All rows. Raises SpaceError."""
@@ -189,7 +199,7 @@ class Search:
             if self.is_bounded and self._is_proven(best, list(known.values())):
                 continue
             layers = partial(layers_of_stages, self.subject)
-            likely = may_be(self.subject, best.batch_size, REACHED * (best.latency_s or 0.0), self.stages)
+            likely = self._likely(best.batch_size, REACHED * (best.latency_s or 0.0))
             work = self._work(best.latency_s or math.inf)
             yield from anneal(self.subject, self.grid, best, layers, self.annealing_from(best), known, likely, work)
 
@@ -200,7 +210,7 @@ class Search:
             return
         done = {row.plan for row in rows}
         capacity = max(kind.memory for kind in self.subject.hardware.kinds.distinct)
-        likely = may_be(self.subject, size, best.latency_s, self.stages)
+        likely = self._likely(size, best.latency_s)
         tried = dict.fromkeys(p for p in options(rows, self.grid, capacity) if p not in done and likely(p))
         few, left = list[Strategy](), self.annealing.steps
         for plan in tried:
@@ -224,15 +234,29 @@ class Search:
                     self.budget,
                     stages=self.stages,
                     work=self._work,
+                    runs=self._runs(size) if self.framework else None,
                 )
             return
         plans, done = list(self.grid.plans()), {row.key for row in self.known}
-        excluded = {(size, plan) for plan in plans for size in sizes if not self._allows(size, plan)}
-        yield from carry_out(self.subject, units(plans, sizes, done | excluded), self.workers)
+        runs = {size: self._runs(size) for size in sizes}
+        work = self.framework.rows if self.framework else evaluate
+        excluded = {
+            (size, plan) for plan in plans for size in sizes if not (self._allows(size, plan) and runs[size](plan))
+        }
+        yield from carry_out(self.subject, units(plans, sizes, done | excluded), self.workers, work)
+
+    def _runs(self, size: int | None) -> Callable[[Strategy], bool]:
+        """Whether the framework, if there is one, runs a plan."""
+        asked = self.framework
+        return lambda plan: asked is None or not asked.lost(self.subject, plan, size)
+
+    def _likely(self, size: int | None, most: float) -> Callable[[Strategy], bool]:
+        """Whether a plan is worth simulating: bounds tell, without a framework."""
+        return self._runs(size) if self.framework else may_be(self.subject, size, most, self.stages)
 
     def _is_proven(self, best: Row, rows: Sequence[Row]) -> bool:
         """Whether nothing of the grid is left, and the best has no stages that could be cut otherwise."""
-        return best.plan.pipeline == 1 and self._certificate(best.batch_size, rows, 0).proven
+        return self.framework is None and best.plan.pipeline == 1 and self._certificate(best.batch_size, rows, 0).proven
 
     def _certificate(self, size: int | None, rows: Sequence[Row], budget: int | None) -> Certificate:
         plans, _ = self._admitted(size)
@@ -246,6 +270,8 @@ class Search:
 
     def _work(self, best: float) -> Work:
         """What makes the rows of a bounded search whose best row takes so many seconds so far."""
+        if self.framework:
+            return self.framework.rows
         return partial(evaluated, best) if self.explain else evaluate
 
     def _allows(self, size: int | None, plan: Strategy) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, overload
 
 from distir.cost import show_bytes, show_seconds
@@ -42,8 +42,8 @@ class Table(Sequence[Row]):
         rows = [
             (
                 str(row.plan),
-                f"{row.D}/{row.T}/{row.P}/{row.K}",
-                row.schedule if row.P > 1 else "",
+                row.degrees,
+                row.plan.schedule if row.plan.pipeline > 1 else "",
                 row.batch_size or "",
                 show_seconds(row.latency_s or 0.0),
                 show_rate(row.throughput),
@@ -57,7 +57,7 @@ class Table(Sequence[Row]):
 
     def to_pandas(self) -> Any:
         """The rows as a `pandas.DataFrame`, with the columns of `search --csv`. Raises ImportError without pandas."""
-        return needed("pandas").DataFrame([asdict(row) for row in self.rows], columns=list(COLUMNS))
+        return needed("pandas").DataFrame([row.columns for row in self.rows], columns=list(COLUMNS))
 
     def plot(self, capacity_bytes: int | None = None) -> Any:
         """Memory and throughput of all rows, with the Pareto front, as a `matplotlib.figure.Figure`.

@@ -97,7 +97,11 @@ def _speedups(best: Row, table: Table) -> list[float | None]:
     """How much faster the best is than the best pure strategies that fit, None where none does."""
     found: list[float | None] = []
     for pure in "DTP":
-        rows = [row for row in table.ranked if row.plan.pure == pure and (pure != "P" or row.K == BASELINE_K)]
+        rows = [
+            row
+            for row in table.ranked
+            if row.plan.pure == pure and (pure != "P" or row.plan.microbatches == BASELINE_K)
+        ]
         ours, theirs = best.throughput or 0.0, rows[0].throughput if rows else None
         found.append(ours / theirs if theirs else None)
     return found

@@ -41,9 +41,9 @@ def main() -> None:
     """A section of the report."""
     table = [row for row in table_1_grid(MODEL).table if row.fits]
     sizes = sorted({row.batch_size or 0 for row in table})
-    layouts = sorted({(row.T, row.P) for row in table}, reverse=True)
+    layouts = sorted({(row.plan.tensor, row.plan.pipeline) for row in table}, reverse=True)
     fastest = {
-        (size, *of): _best(row for row in table if (row.batch_size, row.T, row.P) == (size, *of))
+        (size, *of): _best(row for row in table if (row.batch_size, row.plan.tensor, row.plan.pipeline) == (size, *of))
         for size in sizes
         for of in layouts
     }
@@ -105,7 +105,10 @@ def _best(rows: Iterable[Row]) -> Row | None:
 
 
 def _rate(row: Row | None) -> str:
-    return "-" if row is None else f"{row.throughput or 0.0:.0f}" + (f" (K = {row.K})" if row.P > 1 else "")
+    if row is None:
+        return "-"
+    piped = f" (K = {row.plan.microbatches})" if row.plan.pipeline > 1 else ""
+    return f"{row.throughput or 0.0:.0f}{piped}"
 
 
 def _ahead(one: Row | None, other: Row | None) -> bool:

@@ -54,7 +54,7 @@ def _claims() -> str:
     """Section 5.1 draws two conclusions from figure 4."""
     large, middle = table_1_grid("mlp-103b").table, table_1_grid("mlp-17b").table
     tensor = max(row.throughput or 0.0 for row in large if row.plan.pure == "T")
-    piped = max(row.throughput or 0.0 for row in large if row.P > 1)
+    piped = max(row.throughput or 0.0 for row in large if row.plan.pipeline > 1)
     pure = next(row for row in middle if row.plan.pure == "T")
     best = middle.best
     assert best is not None
@@ -67,7 +67,10 @@ def _claims() -> str:
             "MLP 17B: pure tensor parallelism does not fit, its activations are larger than the weights",
             f"{_yes(not pure.fits)}: it needs {(pure.peak_memory_bytes or 0) / 1e9:.1f} GB",
         ],
-        ["MLP 17B: the best combines all three", f"{_yes(min(best.D, best.T, best.P) > 1)}: {layout(best)}"],
+        [
+            "MLP 17B: the best combines all three",
+            f"{_yes(min(best.plan.data, best.plan.tensor, best.plan.pipeline) > 1)}: {layout(best)}",
+        ],
     ]
     return markdown(["the paper", "here"], rows)
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from distir.search import Row, write_rows
+from distir.transform import Strategy
 
 JOB = """\
 [model]
@@ -85,7 +86,7 @@ def test_a_job_goes_to_another_framework(distir, job, tmp_path):
 
 def test_a_row_of_a_search_goes_to_a_framework(distir, tmp_path):
     rows = tmp_path / "rows.csv"
-    row = Row("llama3-8b (layers=2, sequence=512) grad", 8, 2, 2, 1, 1, 0.1, 80.0, 1, True, zero=1)
+    row = Row("llama3-8b (layers=2, sequence=512) grad", 8, Strategy(2, 2, zero=1), 0.1, 80.0, 1, True)
     with open(rows, "w", newline="") as file:
         write_rows(file, [row])
     ended = distir("export", "megatron", rows)

@@ -12,11 +12,11 @@ from thorough import most_examples
 from distir.configurations import FORMATS, ConfigurationError, Job, Supplied, answer, program_of, read
 from distir.configurations.carried import named
 from distir.configurations.jobs import normal
-from distir.configurations.rows import for_kernels_of, job_of_row, unsaid_of_row, unsupported
+from distir.configurations.rows import exported_row, for_kernels_of, job_of_row, unsaid_of_row
 from distir.models import PUBLISHED
 from distir.models.decoder import Decoder, Latent, Names, Router
 from distir.models.rotary import Rotary
-from distir.search.rows import Row, columns_of
+from distir.search.rows import Row
 from distir.transform import Strategy
 from distir.transform.strategy import SEARCHED
 
@@ -251,8 +251,8 @@ def test_every_field_of_a_plan_is_tried():
 @pytest.mark.parametrize("field", OF_PLAN)
 def test_each_field_of_a_plan_is_in_the_job_or_lost(field):
     plan, value = OF_PLAN[field]
-    row = Row("qwen3-30b-a3b", 64, 1, 1, 1, 1, 1.0, 1.0, 1, True)
-    row, other = (replace(row, **columns_of(p)) for p in (plan, replace(plan, **{field: value})))
+    row = Row("qwen3-30b-a3b", 64, Strategy(), 1.0, 1.0, 1, True)
+    row, other = (replace(row, plan=p) for p in (plan, replace(plan, **{field: value})))
     if job_of_row(row, Supplied()) == job_of_row(other, Supplied()):
         lost = unsaid_of_row(other, Supplied(), "torchtitan")
         assert f"plan.{field}" in lost
@@ -260,10 +260,10 @@ def test_each_field_of_a_plan_is_in_the_job_or_lost(field):
 
 
 def test_the_kind_that_a_framework_has_is_not_lost():
-    full = Row("llama3-8b", 64, 8, 1, 1, 8, 1.0, 1.0, 1, True, checkpoint=True, recompute="full")
+    full = Row("llama3-8b", 64, Strategy(8, microbatches=8, checkpoint=True, recompute="full"), 1.0, 1.0, 1, True)
     assert unsaid_of_row(full, Supplied(), "megatron") == {}
-    row = Row("llama3-8b", 64, 1, 1, 1, 1, 1.0, 1.0, 1, True)
-    row = replace(row, **columns_of(replace(PLAN, context=2, kind="ring")))
+    row = Row("llama3-8b", 64, Strategy(), 1.0, 1.0, 1, True)
+    row = replace(row, plan=replace(PLAN, context=2, kind="ring"))
     assert unsaid_of_row(row, Supplied(), "megatron") == {}
     assert "a2a" in unsaid_of_row(row, Supplied(), "deepspeed")["plan.kind"]
 
@@ -275,14 +275,17 @@ def test_the_kind_that_a_framework_has_is_not_lost():
             Strategy(8, 1, 1, 8, zero=3, overlap=True, fuse=True),
             {"torchtitan", "torchtitan-python", "megatron", "fsdp2"},
         ),
-        (Strategy(2, 2, 2, 8, schedule="interleaved", sequence=True, zero=1, overlap=True), {"megatron", "nemo"}),
+        (
+            Strategy(2, 2, 2, 8, schedule="interleaved", sequence=True, zero=1, overlap=True, fuse=True),
+            {"megatron", "nemo"},
+        ),
         (Strategy(4, 1, 2, 8, schedule="zb-h1"), set()),
     ],
 )
 def test_which_frameworks_run_a_plan(plan, runs):
-    row = Row("llama3-8b", 64, 1, 1, 1, 1, 1.0, 1.0, 1, True, hardware="dgx-h100")
-    row = replace(row, **columns_of(plan))
-    found = {name for name in WRITTEN if not unsupported(row, Supplied(), name)}
+    row = Row("llama3-8b", 64, Strategy(), 1.0, 1.0, 1, True, hardware="dgx-h100")
+    row = replace(row, plan=plan)
+    found = {name for name in WRITTEN if not exported_row(row, Supplied(), name).losses}
     assert found - {"megatron-bridge"} == runs
 
 
@@ -351,7 +354,7 @@ def test_a_job_that_does_not_fit_ends_with_1(distir, tmp_path):
 
 
 def test_a_job_of_no_known_model_is_written_and_says_why_it_is_not_simulated():
-    row = Row("m", 64, 2, 1, 1, 1, 0.1, 640.0, 1, True, hardware="dgx-h100")
+    row = Row("m", 64, Strategy(2), 0.1, 640.0, 1, True, hardware="dgx-h100")
     from distir.cli.configurations import export_row
 
     written, fits = export_row(row, "torchtitan")

@@ -13,6 +13,7 @@ from distir.configurations import ConfigurationError, Supplied
 from distir.configurations.known import listed
 from distir.configurations.rows import exported, job_of_row, title_of
 from distir.search.rows import Row
+from distir.transform import Strategy
 
 
 def export(row, name):
@@ -37,11 +38,10 @@ def rows(draw):
     schedule = draw(st.sampled_from(["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"]))
     pieces = stages * (2 if schedule in ("interleaved", "zb-v") else 1)
     uneven = st.lists(st.integers(1, 9), min_size=pieces, max_size=pieces)
-    return Row(
-        "m", data * microbatches * draw(st.integers(1, 5)), data, tensor, stages, microbatches, 0.1, 10.0, 1, True,
-        schedule, draw(st.integers(0, 3)) if data > 1 else 0, draw(st.booleans()),
-        ",".join(map(str, draw(uneven))) if stages > 1 and draw(st.booleans()) else "", "h",
-    )  # fmt: skip
+    batch, zero = data * microbatches * draw(st.integers(1, 5)), draw(st.integers(0, 3)) if data > 1 else 0
+    layers = tuple(draw(uneven)) if stages > 1 and draw(st.booleans()) else ()
+    plan = Strategy(data, tensor, stages, microbatches, schedule, zero, draw(st.booleans()), layers)
+    return Row("m", batch, plan, 0.1, 10.0, 1, True, "h")
 
 
 def flags(text):
@@ -56,9 +56,13 @@ def test_megatron_has_its_own_names_and_the_same_batch(row):
     replicas = row.plan.devices // (
         int(found["--tensor-model-parallel-size"]) * int(found["--pipeline-model-parallel-size"])
     )
-    assert replicas == row.D
-    assert int(found["--micro-batch-size"]) * row.K * replicas == int(found["--global-batch-size"]) == row.batch_size
-    assert ("--use-distributed-optimizer" in found) == (row.zero > 0)
+    assert replicas == row.plan.data
+    assert (
+        int(found["--micro-batch-size"]) * row.plan.microbatches * replicas
+        == int(found["--global-batch-size"])
+        == row.batch_size
+    )
+    assert ("--use-distributed-optimizer" in found) == (row.plan.zero > 0)
     if layout := found.get("--pipeline-model-parallel-layout"):
         counts = [int(n or 1) for stage in layout.strip("EL").split("|") for n in re.findall(r"t(?:\*(\d+))?", stage)]
         assert tuple(counts) == row.plan.stages
@@ -68,12 +72,12 @@ def test_megatron_has_its_own_names_and_the_same_batch(row):
 def test_deepspeed_has_its_own_names_and_the_same_batch(row):
     found = json.loads(export(row, "deepspeed"))
     assert (
-        found["train_micro_batch_size_per_gpu"] * found["gradient_accumulation_steps"] * row.D
+        found["train_micro_batch_size_per_gpu"] * found["gradient_accumulation_steps"] * row.plan.data
         == found["train_batch_size"]
         == row.batch_size
     )  # what DeepSpeed itself asserts
-    assert row.P == 1 or found["zero_optimization"]["stage"] <= 1  # its pipelines assert that
-    assert found["zero_optimization"]["stage"] == row.zero or found["distir"]["not_carried_over"]
+    assert row.plan.pipeline == 1 or found["zero_optimization"]["stage"] <= 1  # its pipelines assert that
+    assert found["zero_optimization"]["stage"] == row.plan.zero or found["distir"]["not_carried_over"]
 
 
 class Recorder:
@@ -111,11 +115,15 @@ def test_a_torchtitan_configuration_in_python_runs_and_has_its_own_names(row):
     for degree in degrees:
         product *= settings[f"parallelism.{degree}_degree"]
     assert product == row.plan.devices
-    assert settings["training.local_batch_size"] * row.D == settings["training.global_batch_size"] == row.batch_size
-    if row.P > 1:
+    assert (
+        settings["training.local_batch_size"] * row.plan.data
+        == settings["training.global_batch_size"]
+        == row.batch_size
+    )
+    if row.plan.pipeline > 1:
         size = settings["parallelism.pipeline_parallel_microbatch_size"]
-        assert settings["training.local_batch_size"] == size * row.K
-    assert settings["activation_checkpoint"] == ("full" if row.checkpoint else None)
+        assert settings["training.local_batch_size"] == size * row.plan.microbatches
+    assert settings["activation_checkpoint"] == ("full" if row.plan.checkpoint else None)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +138,7 @@ def test_a_torchtitan_configuration_in_python_runs_and_has_its_own_names(row):
     ],
 )
 def test_the_start_states_nodes_and_processes_of_each(hardware, gpus, started):
-    row = Row("m", gpus, gpus, 1, 1, 1, 0.1, 1.0, 1, True, hardware=hardware)
+    row = Row("m", gpus, Strategy(gpus), 0.1, 1.0, 1, True, hardware=hardware)
     nodes, each = started
     assert f"torchrun --nnodes {nodes} --nproc-per-node {each} …" in export(row, "megatron")
     assert f"deepspeed --num_nodes {nodes} --num_gpus {each}" in export(row, "deepspeed")
@@ -147,31 +155,32 @@ def test_nodes_are_those_that_a_configuration_states(distir, tmp_path):
 
 
 def test_gradients_accumulate_without_a_pipeline():
-    row = Row("m", 64, 2, 1, 1, 4, 0.1, 1.0, 1, True)
+    row = Row("m", 64, Strategy(2, microbatches=4), 0.1, 1.0, 1, True)
     assert "local_batch_size = 8\n" in export(row, "torchtitan")
     assert "local_batch_size = 8\n" in export(row, "torchtitan-python")
 
 
 @pytest.mark.parametrize("framework", ["megatron", "megatron-bridge", "nemo", "deepspeed", "torchtitan"])
 def test_a_batch_that_is_not_known_is_said(framework):
-    assert "the batch, which is not known" in export(Row("m", None, 2, 1, 1, 1, 0.1, 1.0, 1, True), framework)
+    assert "the batch, which is not known" in export(Row("m", None, Strategy(2), 0.1, 1.0, 1, True), framework)
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"])
 def test_torchtitans_schedules_are_those_that_torch_has(schedule):
     schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
-    text = export(Row("m", 8, 1, 1, 2, 4, 0.1, 1.0, 1, True, schedule), "torchtitan")
+    text = export(Row("m", 8, Strategy(1, 1, 2, 4, schedule), 0.1, 1.0, 1, True), "torchtitan")
     name = re.search(r'pipeline_parallel_schedule = "(\w+)"', text)[1]
     assert schedules.get_schedule_class(name)
 
 
 @pytest.mark.parametrize("framework", ["megatron", "megatron-bridge", "nemo", "deepspeed", "torchtitan"])
 def test_what_does_not_carry_over_is_said(framework):
-    row = Row("m", 64, 2, 2, 2, 4, 0.1, 640.0, 1, True, "zb-h1", 1 if framework == "torchtitan" else 3, stages="3,1")
+    plan = Strategy(2, 2, 2, 4, "zb-h1", 1 if framework == "torchtitan" else 3, stages=(3, 1))
+    row = Row("m", 64, plan, 0.1, 640.0, 1, True)
     text = export(row, framework)
     assert "zb-h1" in text.partition("not")[2]
     assert "ZeRO stage" in text
-    plain = export(Row("m", 64, 2, 1, 1, 1, 0.1, 640.0, 1, True), framework)
+    plain = export(Row("m", 64, Strategy(2), 0.1, 640.0, 1, True), framework)
     assert "not carried over" not in plain
     assert '"not_carried_over": []' in plain or framework != "deepspeed"
 
@@ -211,12 +220,12 @@ def test_an_option_of_another_format_is_refused(distir, tmp_path, kind, flags):
 
 
 def test_a_name_on_two_lines_stays_a_comment():
-    row = Row("a\nimport os", 64, 2, 2, 1, 1, 0.1, 640.0, 1, True)
+    row = Row("a\nimport os", 64, Strategy(2, 2), 0.1, 640.0, 1, True)
     for framework in ("megatron", "torchtitan"):
         assert export(row, framework).splitlines()[0].startswith("# a\\nimport os")
 
 
 def test_an_unknown_framework_is_refused():
     with pytest.raises(ConfigurationError) as error:
-        export(Row("m", 64, 1, 1, 1, 1, 0.1, 640.0, 1, True), "deepsped")
+        export(Row("m", 64, Strategy(), 0.1, 640.0, 1, True), "deepsped")
     assert "did you mean `deepspeed`" in (error.value.help or "")

@@ -138,8 +138,8 @@ def test_a_machine_in_the_place_of_devices_is_met_with_its_name(model):
 
 
 def test_a_search_takes_all_devices_of_the_machine(model):
-    assert {row.D * row.T * row.P for row in distir.search(model)} >= {8}
-    assert max(row.D * row.T * row.P for row in distir.search(model, hardware="dgx-a100")) == 8
+    assert {row.plan.devices for row in distir.search(model)} >= {8}
+    assert max(row.plan.devices for row in distir.search(model, hardware="dgx-a100")) == 8
 
 
 def test_the_tutorial_runs():

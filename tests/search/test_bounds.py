@@ -140,7 +140,7 @@ def test_annealing_finds_stages_that_the_grid_does_not_have():
     subject = Subject("uneven", UNEVEN, MACHINES["dgx2-v100"])
     grid = Search(subject, Space(2, (64,), (4,), fixed={"P": (2,)}), workers=HERE)
     annealed = replace(grid, method="anneal", annealing=Annealing(steps=20, seed=3)).table()
-    assert annealed.best.stages == "1,3"
+    assert annealed.best.plan.stages == (1, 3)
     assert annealed.best.latency_s < grid.table().best.latency_s
 
 

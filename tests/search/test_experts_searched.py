@@ -43,15 +43,19 @@ def path(tmp_path_factory):
 
 def test_all_degrees_that_divide_experts_and_replicas_are_tried():
     table = searched(Space(8, (16,), (2,)))
-    assert {(row.D, row.EP) for row in table} == {(d, e) for d in (1, 2, 4, 8) for e in (1, 2, 4) if d % e == 0}
-    assert {row.EP for row in searched(Space(8, (16,), (2,), experts=(2,)))} == {2}
-    assert {row.EP for row in distir.search(MLP, hardware="dgx-a100", space=Space(4, (16,)), workers=HERE)} == {1}
+    assert {(row.plan.data, row.plan.experts) for row in table} == {
+        (d, e) for d in (1, 2, 4, 8) for e in (1, 2, 4) if d % e == 0
+    }
+    assert {row.plan.experts for row in searched(Space(8, (16,), (2,), experts=(2,)))} == {2}
+    assert {
+        row.plan.experts for row in distir.search(MLP, hardware="dgx-a100", space=Space(4, (16,)), workers=HERE)
+    } == {1}
 
 
 def test_a_row_is_what_simulating_the_whole_program_gives():
     space = Space(8, (32,), (2,), zero=(0, 1), fixed={"D": (4, 8), "T": (1,)}, skew=1.5)
-    rows = [row for row in searched(space) if row.EP > 1]
-    assert {(row.P, row.EP, row.zero) for row in rows} >= {(2, 4, 0), (1, 2, 1), (1, 4, 1)}
+    rows = [row for row in searched(space) if row.plan.experts > 1]
+    assert {(row.plan.pipeline, row.plan.experts, row.plan.zero) for row in rows} >= {(2, 4, 0), (1, 2, 1), (1, 4, 1)}
     for row in rows[::2]:
         whole = simulate(apply(STEP, row.plan), "dgx-a100", bind={"B": row.batch_size})
         assert row.latency_s == pytest.approx(whole.latency_s, rel=1e-12), row.plan
@@ -72,7 +76,7 @@ def test_no_row_is_faster_than_its_bound_of_all_products(machine):
     load_of_it = load_at(subject, 64)
     space = Space(min(4, hardware.devices), (64,), (2,), overlap=(False, True), fuse=(False, True), skew=1.0)
     rows = [row for row in Search(subject, space, workers=HERE).table() if row.latency_s is not None]
-    assert {row.EP for row in rows} >= {1, 2}
+    assert {row.plan.experts for row in rows} >= {1, 2}
     for row in rows:
         assert 0 < load_of_it.bound(row.plan, hardware) <= row.latency_s
 
@@ -108,7 +112,7 @@ def test_a_plan_comes_back_from_its_row():
 def test_annealing_goes_from_degree_to_degree():
     space = Space(8, (32,), (2, 4), fixed={"T": (1,)})
     rows = [*Search(Subject("", STEP, load("dgx-a100")), space, "anneal", HERE, Annealing(40)).rows()]
-    assert all(row.D % row.EP == 0 for row in rows)
+    assert all(row.plan.data % row.plan.experts == 0 for row in rows)
     assert len({row.plan for row in rows}) == len(rows)
 
 

@@ -9,6 +9,7 @@ from distir.cost import load
 from distir.search import Search, Space, Subject
 from distir.search.measuring import Measuring, measured
 from distir.search.rows import Row, rank_correlation
+from distir.transform import Strategy
 
 SIZES = {
     "layers": 1, "width": 32, "heads": 4, "kv_heads": 2, "head_size": 8, "expert_ffn": 32, "experts": 4,
@@ -22,8 +23,8 @@ def experts():
     module = distir.transform(distir.models.named("mixtral-8x7b", dtype="Float32", **SIZES), "grad")
     subject = Subject("experts", module, load("dgx-h100"))
     space = Space(2, (8,), experts=(2,), fixed={"D": (2,)})
-    (row,) = (row for row in Search(subject, space).rows() if row.EP == 2)
-    assert row.skew == 1
+    (row,) = (row for row in Search(subject, space).rows() if row.plan.experts == 2)
+    assert row.plan.skew == 1
     return subject, row
 
 
@@ -52,7 +53,7 @@ def test_what_cannot_be_run_is_a_row_with_its_reason(experts, how, reason):
 
 
 def rows(*times):
-    plain = Row("", 8, 1, 1, 1, 1, None, None, None, fits=True)
+    plain = Row("", 8, Strategy(), None, None, None, fits=True)
     return [replace(plain, latency_s=simulated, measured_latency_s=real) for simulated, real in times]
 
 

@@ -11,7 +11,7 @@ from distir.search import Annealing, Search, Subject, Workers
 from distir.search.binding import evaluated, other_machines
 from distir.search.evaluate import evaluate
 from distir.search.options import options
-from distir.search.rows import Binding, Row, columns_of
+from distir.search.rows import Binding, Row
 from distir.search.whole import OF_THE_BEST, whole
 from distir.transform import transform
 from distir.transform.strategy import Strategy
@@ -29,11 +29,11 @@ def row(plan, seconds, held, binding=None):
     return Row(
         "llama",
         32,
+        plan,
         latency_s=seconds,
         throughput=32 / seconds,
         peak_memory_bytes=held,
         fits=fits,
-        **columns_of(plan),
         binding=binding,
     )
 
@@ -72,19 +72,23 @@ def test_options_that_a_plan_does_not_admit_are_not_tried():
     assert [*options([row(shared, 1.0, 500, BOUND["bubble"])], SPACE, CAPACITY)] == []
 
 
+def is_option(plan):
+    return plan.passes or plan.balance == "memory" or plan.chunks
+
+
 def test_a_search_of_training_tries_options_of_its_best():
     ways = {"context": (1,), "overlap": (True,), "fuse": False, "micro_batches": (8,), "zero": (0,)}
     space = replace(whole(SUBJECT, 4, (32,)), fixed={"T": (2,), "P": (2,)}, **ways)
     search = Search(SUBJECT, space, "anneal", HERE, Annealing(2, pipelines=True), budget=3, explain=True)
     rows = [*search.rows()]
-    tried = [one for one in rows if one.passes or one.balance == "memory" or one.chunks]
+    tried = [one for one in rows if is_option(one.plan)]
     assert tried
     assert search.asked_for(rows) == rows, "a search that continues knows them"
     for one in tried[:2]:
         (same,) = evaluate(SUBJECT, one.plan, [32])
         assert one.latency_s == same.latency_s
     without = replace(search, space=replace(space, of_the_best=()), budget=1, explain=False, annealing=Annealing(1))
-    assert not [one for one in without.rows() if one.passes or one.balance == "memory" or one.chunks]
+    assert not [one for one in without.rows() if is_option(one.plan)]
 
 
 def test_what_is_stated_is_not_tried_otherwise():

@@ -19,7 +19,7 @@ def table():
 
 def test_rows_are_simulations_of_the_steps(table):
     for row in table:
-        if not row.overlap or row.latency_s is None:
+        if not row.plan.overlap or row.latency_s is None:
             continue
         made = apply(MLP, row.plan)
         simulation = distir.simulate(made, "dgx2-v100", bind={"B": 4096})
@@ -28,17 +28,17 @@ def test_rows_are_simulations_of_the_steps(table):
 
 
 def test_overlap_is_a_column_that_pays_and_changes_no_other_row(table):
-    plain = {row.plan: row.latency_s for row in table if not row.overlap}
+    plain = {row.plan: row.latency_s for row in table if not row.plan.overlap}
     assert plain == {
         row.plan: row.latency_s
         for row in distir.search(MLP, hardware="dgx2-v100", space=replace(SPACE, overlap=(False,)))
     }
-    beside = [row for row in table if row.overlap and row.latency_s is not None]
-    assert any(row.D > 1 and row.zero == 3 for row in beside)
+    beside = [row for row in table if row.plan.overlap and row.latency_s is not None]
+    assert any(row.plan.data > 1 and row.plan.zero == 3 for row in beside)
     for row in beside:
         before = plain[replace(row.plan, overlap=False)]
         assert row.latency_s <= before
-        assert row.D == 1 or row.latency_s < before
+        assert row.plan.data == 1 or row.latency_s < before
     assert table.best is not None
     assert "overlap" in str(next(row.plan for row in beside))
 

@@ -41,7 +41,7 @@ def test_an_interrupted_grid_goes_on_and_adds_up_the_time(evaluation, capsys, mo
 
     def interrupted(log, row):
         add(log, row)
-        if row.K == 4:
+        if row.plan.microbatches == 4:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(evaluation.Log, "add", interrupted)

@@ -64,18 +64,20 @@ def test_a_row_is_what_simulating_by_hand_gives(row):
 def test_zero_checkpointing_and_schedules_are_part_of_the_space():
     space = Space(4, (64,), (4,), ("gpipe", "1f1b"), (0, 3), (False, True))
     table = searched(MLP, space)
-    assert {row.zero for row in table} == {0, 3}
-    assert {row.schedule for row in table if row.P > 1} == {"gpipe", "1f1b"}
-    assert {row.checkpoint for row in table} == {False, True}
-    assert any(row.latency_s for row in table if row.zero == 3)
+    assert {row.plan.zero for row in table} == {0, 3}
+    assert {row.plan.schedule for row in table if row.plan.pipeline > 1} == {"gpipe", "1f1b"}
+    assert {row.plan.checkpoint for row in table} == {False, True}
+    assert any(row.latency_s for row in table if row.plan.zero == 3)
 
 
 def test_one_stage_accumulates_gradients_as_written_out_by_hand():
     space = Space(4, (4096,), (2, 4), zero=(0, 1), sums=("layer", "stage"), accumulate=(1, 2, 8))
     assert len(set(space.plans())) == len(list(space.plans()))
     table = searched(MLP, space)
-    rows = [row for row in table if row.P == 1]
-    assert {(row.D, row.T, row.K) for row in rows} == {(d, 4 // d, k) for d in (1, 2, 4) for k in (1, 2, 8)}
+    rows = [row for row in table if row.plan.pipeline == 1]
+    assert {(row.plan.data, row.plan.tensor, row.plan.microbatches) for row in rows} == {
+        (d, 4 // d, k) for d in (1, 2, 4) for k in (1, 2, 8)
+    }
     for row in rows:
         simulation = distir.simulate(apply(MLP, row.plan), "dgx2-v100", bind={"B": 4096})
         assert row.latency_s == pytest.approx(simulation.latency_s, rel=1e-12)
@@ -87,7 +89,7 @@ def test_one_stage_accumulates_gradients_as_written_out_by_hand():
 
 def test_what_cannot_be_is_a_row_with_its_reason():
     table = searched(MLP, Space(8, (64,), (2,)))  # 4 layers are too few for 8 stages
-    failed = [row for row in table if row.P == 8]
+    failed = [row for row in table if row.plan.pipeline == 8]
     assert failed
     assert all(row.latency_s is None and "too few" in row.reason for row in failed)
     assert table.best is not None
@@ -120,6 +122,7 @@ ANNEALED = """
 from distir.search import Space
 from distir.search.annealing import neighbours
 from distir.transform.strategy import Strategy
+from distir.transform import Strategy
 print(*neighbours(Strategy(4, 2, 2, 8), Space(16, (64,)), lambda plan: (4, 4)), sep=", ")
 """
 
@@ -249,7 +252,7 @@ def test_a_batch_that_the_program_says_needs_no_other():
 
 
 def _row(memory, speed, fits, number):
-    return Row("m", number, 1, 1, 1, 1, 1.0, float(speed), memory, fits)
+    return Row("m", number, Strategy(), 1.0, float(speed), memory, fits)
 
 
 def test_a_plan_is_written_as_the_paper_writes_it():

@@ -23,8 +23,7 @@ from distir.search.rows import MEASURES, Row, pareto
 from distir.search.sequential import load_at
 from distir.search.stages import StageBounds
 from distir.search.whole import admitted, whole
-from distir.transform import transform
-from distir.transform.strategy import Strategy
+from distir.transform import Strategy, transform
 
 HERE = Workers(jobs=1)
 SIZES = {"layers": 4, "width": 128, "heads": 4, "kv_heads": 2, "ffn": 256, "vocabulary": 512}
@@ -267,10 +266,7 @@ def test_fronts_of_any_two_are_not_beaten():
         Row(
             "m",
             i,
-            2,
-            1,
-            1,
-            1,
+            Strategy(2),
             draw.random(),
             draw.random(),
             draw.randrange(99),

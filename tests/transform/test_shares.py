@@ -138,9 +138,11 @@ def test_a_search_has_columns_for_it():
     module = api.parse(NORMALISED)
     table = api.search(module, space=Space(4, (8,), (2,)))
     shares = {size: tensor_shares(module, size) for size in (2, 4)}
-    assert {row.T for row in table} == {1, 2, 4}
+    assert {row.plan.tensor for row in table} == {1, 2, 4}
     for row in table:
-        expected = (shares[row.T].flops, shares[row.T].weights) if row.T > 1 else (None, None)
+        expected = (
+            (shares[row.plan.tensor].flops, shares[row.plan.tensor].weights) if row.plan.tensor > 1 else (None, None)
+        )
         assert (row.flops_share, row.weights_share) == expected
 
 

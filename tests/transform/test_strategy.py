@@ -173,3 +173,20 @@ def test_a_column_is_of_one_field():
     assert len({*columns}) == len(columns)
     flags = [field.asked.flag for field in FIELDS.values() if field.asked is not None]
     assert len({*flags}) == len(flags)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        (Strategy(2, schedule="zb-h1"), "`schedule=zb-h1` has no effect: it is for pipelines: `--pp 2`"),
+        (Strategy(1, 1, 2, 4, virtual=4), "`virtual=4` has no effect: it is for schedules that have any number of"),
+        (Strategy(4, shard=2), "`shard=2` has no effect: it is for ZeRO: `--zero 1,2,3` tries it"),
+        (Strategy(2, recompute="products"), "it is of the step `checkpoint`, which the field `checkpoint` says"),
+        (Strategy(2, kernels="blocks", clip=1.0), "`clip=1` has no effect: it is of the step `grad`"),
+        (Strategy(2, kernels="blocks", clip=1.0), "`kernels=blocks` has no effect: it is of the step `fuse`"),
+    ],
+)
+def test_fields_that_others_contradict_are_refused_with_what_would_do(strategy, said):
+    with pytest.raises(StepError) as refused:
+        apply(mlp(4, 8, 2), strategy)
+    assert said in str(refused.value)

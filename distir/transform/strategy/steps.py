@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from inspect import signature
 from typing import Any, Final, NamedTuple
@@ -118,8 +119,29 @@ def _value(application: Application) -> Any:
 
 
 def apply(module: Module, strategy: Strategy, at: At | None = None) -> Module:
-    """The program, distributed by a strategy. Raises ProgramError where one of its steps cannot be applied."""
+    """The program, distributed by a strategy.
+
+    Raises StepError for fields that have no effect beside the others, ProgramError where a step cannot be applied.
+    """
+    if unused := [*without_effect(strategy)]:
+        raise StepError("; ".join(unused))
     return applied(module, steps_of(strategy, at))
+
+
+def without_effect(strategy: Strategy) -> Iterator[str]:
+    """The fields of a strategy that no step says, as others contradict them: what each is for, and what would do."""
+    said = words_of(strategy)
+    for name, field in FIELDS.items():
+        value = getattr(strategy, name)
+        if value == field.default or words_of(replace(strategy, **{name: field.default})) != said:
+            continue
+        needs = field.asked.needs if field.asked is not None else ()
+        unmet = next((need for need in needs if not need.met(strategy)), None)
+        if unmet is not None:
+            why = f"it is for {unmet.what.partition(',')[0]}: {unmet.hint}"
+        else:
+            why = f"it is of the step `{field.step}`, which the field `{_first(field.step).name}` says"
+        yield f"`{name}={written(value)}` has no effect: {why}"
 
 
 def unchecked(module: Module, steps: Iterable[Application]) -> Module:

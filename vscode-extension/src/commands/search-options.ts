@@ -48,5 +48,6 @@ export const SEARCH_OPTIONS: readonly SearchOption[] = [
   {"name": "bind", "label": "Sizes of dimensions", "detail": "The size of a named dimension, or a host parameter's value.", "kind": "pairs", "choices": []},
   {"name": "jobs", "label": "Processes", "detail": "The number of processes; 0: one per core.", "kind": "number", "choices": []},
   {"name": "backend", "label": "Where it runs", "detail": "processes, dask://HOST:PORT or ray://HOST:PORT.", "kind": "text", "choices": []},
+  {"name": "framework", "label": "Framework", "detail": "Search what this training framework runs, with all that it costs there: torchtitan, …", "kind": "text", "choices": []},
   {"name": "apply", "label": "Steps to apply first", "detail": "Steps to apply first, such as 'grad optimizer=adamw precision=mixed'.", "kind": "text", "choices": []},
 ];
