@@ -162,14 +162,12 @@ def _told(reading: ReadJob, found: RunProgram, said: Answer, path: str) -> list[
 
 
 def _verdict(memory: RunMemory) -> str:
-    """Whether it fits, and what a process needs; what the allocator holds beside that is no need."""
+    """Whether it fits, as far as simulated memory is known to be right, and what a process needs."""
     from distir.cost import show_bytes
 
-    used = memory.needed - memory.unused
-    text = f"{'fits' if memory.fits else 'does not fit'}: {show_bytes(used)} of {show_bytes(memory.capacity)}"
-    text += " on the fullest device"
-    if memory.unused > used // 100:
-        text += f", and {show_bytes(memory.unused)} that the allocator keeps"
+    text = f"{memory.fit}: {show_bytes(memory.needed)} of {show_bytes(memory.capacity)} on the fullest device"
+    if memory.fit == "may not fit":
+        text += f" ({memory.errors})"
     return text if memory.host_fits else f"{text}, and the hosts have too little memory for what is offloaded"
 
 

@@ -15,7 +15,7 @@ from distir.analysis.kinds import KINDS
 from distir.cli.output import table
 from distir.cli.simulating import ChosenHardware
 from distir.cost import StepCost, show_bytes, show_seconds
-from distir.cost.hardware import PUBLISHED_SHARE
+from distir.cost.hardware import MAY_NOT, PUBLISHED_SHARE
 from distir.cost.process import Overhead
 from distir.ir import Site
 from distir.ir.counted import written_in
@@ -107,6 +107,7 @@ def as_document(program: Program, simulation: Simulation, top: int) -> dict[str,
                 "offloaded_bytes": use.offloaded_bytes,
                 "host_capacity_bytes": use.host_capacity_bytes,
                 "fits": use.fits,
+                "fit": use.fit,
                 "stands_for": simulation.copies,
                 "peak_memory_of": made_of[simulation.memory_of(device)],
             }
@@ -177,7 +178,7 @@ def as_text(program: Program, simulation: Simulation, machine: ChosenHardware, t
         latency += "".join(f", {_percent(share, 1)} {name}" for share, name in shares)
     if simulation.host_bound:
         latency += f", {_percent(simulation.host_bound, 1)} of the step waits for the host"
-    parts: list[Any] = [Text(head), Text(latency, style="bold"), *_out_of_memory(simulation)]
+    parts: list[Any] = [Text(head), Text(latency, style="bold"), *_out_of_memory(simulation), *_in_doubt(simulation)]
     if simulation.copies > 1:
         when = f"; some finish `{simulation.sooner}` sooner, and wait" if simulation.sooner else " at the same times"
         parts.append(Text(f"each device that is listed represents {simulation.copies:,}, which do the same{when}"))
@@ -211,6 +212,20 @@ def _out_of_memory(simulation: Simulation) -> list[Any]:
     if len(found) > MOST_DEVICES:
         said.append(f"out of memory: {len(found) - MOST_DEVICES} more devices")
     return [Text(line, style="bold red") for line in said]
+
+
+def _in_doubt(simulation: Simulation) -> list[Any]:
+    """A line for the fullest of the devices of which it is open whether they have enough memory."""
+    from rich.text import Text
+
+    open_ = [(use.needed_bytes / use.capacity_bytes, d) for d, use in simulation.devices.items() if use.fit == MAY_NOT]
+    if not open_:
+        return []
+    _, fullest = max(open_)
+    use = simulation.devices[fullest]
+    where = f"device {fullest}" + (f", and {len(open_) - 1} more" if len(open_) > 1 else "")
+    need = f"{show_bytes(use.needed_bytes)} of {show_bytes(use.capacity_bytes)}"
+    return [Text(f"{MAY_NOT}: {where}: {need}; {use.errors}", style="yellow")]
 
 
 def _band(simulation: Simulation) -> str:

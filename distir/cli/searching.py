@@ -127,6 +127,7 @@ def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
     def row(one: Row) -> dict[str, Any]:
         return one.columns | {
             "micro_batch": one.micro_batch,
+            "fit": one.fit or None,
             "steps": words_for(chosen.subject, one.plan, one.batch_size),
             **_figures(one, chosen, wanted),
             **({"bound_by": asdict(found)} if (found := bound.get(one.key)) is not None else {}),
@@ -235,6 +236,7 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     parts: list[Any] = [Text(_summary(table, chosen, wanted) + "\n")]
     parts.append(_listed(table, rows, chosen, wanted, bound) if rows else Text(nothing))
     parts += [Text(f"\n{line}") for line in (*_reasons(table, rows), *_correlation(rows), *_said_of_proofs(wanted))]
+    parts += [Text(f"\n{line}") for line in _in_doubt(rows, chosen)]
     alike = 0 if front else _alike(rows, chosen)
     if alike > 1:
         apart = chosen.subject.hardware.published.apart if chosen.subject.hardware.published else 0.0
@@ -243,6 +245,16 @@ def show(table: Table, chosen: Search, wanted: Wanted) -> None:
     if wanted.explain and rows:
         parts.append(Text("\n" + "\n".join(_explained(table, chosen, bound))))
     output.lay_out(*parts)
+
+
+def _in_doubt(rows: Sequence[Row], chosen: Search) -> Iterator[str]:
+    """Which of the rows may not fit, as far as simulated memory is known to be right."""
+    from distir.cost.hardware import MAY_NOT
+
+    found = [str(number) for number, row in enumerate(rows, 1) if row.fit == MAY_NOT]
+    if found:
+        which = f"row{'s' * (len(found) > 1)} {', '.join(found)}" if len(found) < len(rows) else "all rows"
+        yield f"{which}: {MAY_NOT}; {chosen.subject.hardware.memory_errors}"
 
 
 def _none_fits(table: Table, chosen: Search) -> str:

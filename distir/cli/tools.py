@@ -241,6 +241,8 @@ def _simulated(file: str, hardware: str | None, bind: Mapping[str, int] | None) 
 
 
 def _figures(simulation: Simulation, limit: int | None) -> Answer:
+    from distir.cost.hardware import worst_fit
+
     most = max((use.peak_memory_bytes for use in simulation.devices.values()), default=0)
     found: Answer = {
         "hardware": simulation.hardware.name,
@@ -251,6 +253,7 @@ def _figures(simulation: Simulation, limit: int | None) -> Answer:
         "exposed_communication": _percent(simulation.exposed_communication),
         "peak_memory": _bytes(most),
         "fits": all(use.fits for use in simulation.memory_uses.values()),
+        "fit": worst_fit(use.fit for use in simulation.memory_uses.values()),
     }
     return found if limit is None else found | {"within_max_memory": most <= limit}
 

@@ -9,7 +9,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from distir.cost.collectives import ALGORITHMS, ROOTED, Algorithm, forwarded
 from distir.cost.compute import DeviceKind, contracting, roofline
@@ -58,17 +58,52 @@ PUBLISHED_SHARE = 0.8
 """Of published runs lie in the bands that profiles state."""
 
 
+Fit = Literal["fits", "may not fit", "does not fit"]
+"""Whether a program has enough memory, as far as simulated memory is known to be right."""
+
+MAY_NOT: Final[Fit] = "may not fit"
+
+FITS: Final[tuple[Fit, ...]] = ("fits", MAY_NOT, "does not fit")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryErrors:
+    """How much memory published runs took, over what is simulated of them: from `low` to `high` for 8 in 10."""
+
+    low: float = 1.0
+    high: float = 1.0
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g} times the simulated memory in {PUBLISHED_SHARE:.0%} of published runs"
+
+    def fit(self, needed: float, capacity: float) -> Fit:
+        """Whether so many bytes fit into others: `may not fit` where the capacity is within the band of the need."""
+        if needed * self.high <= capacity:
+            return "fits"
+        return MAY_NOT if needed * self.low <= capacity else "does not fit"
+
+
+def worst_fit(fits: Iterable[Fit]) -> Fit:
+    """The verdict on several devices: that on the one which fits least; `fits` for none."""
+    return max(fits, key=FITS.index, default=FITS[0])
+
+
+EXACT_MEMORY: Final = MemoryErrors()
+"""Of machines whose profile states no band: what is simulated is taken as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class PublishedErrors:
     """The errors of a machine's simulated times for published training runs: the band of 8 in 10.
 
     `low`, `high`: measured over simulated times. `apart`: of two layouts of the same work on equal machines, the ratio
-    of their times is off by less than this share.
+    of their times is off by less than this share. `memory`: the band of the memory that they took.
     """
 
     low: float
     high: float
     apart: float
+    memory: MemoryErrors = EXACT_MEMORY
 
     def band(self, seconds: float) -> tuple[float, float]:
         """The probable range of a step's time, in seconds, given the simulated time."""
@@ -112,7 +147,7 @@ class Hardware:
     network: str | None = None
     """The level that joins nodes like this machine; None where its profile states none."""
     published: PublishedErrors | None = None
-    """How far times were off in published runs; None where the profile does not say."""
+    """How far times and memory were off in published runs; None where the profile does not say."""
     slow_links: Mapping[DeviceLink, float] = field(default_factory=dict[DeviceLink, float])
     _blocks: BlocksByDevice = field(init=False, repr=False)
     _ranks: dict[_Reach, Ranks | None] = field(init=False, repr=False)
@@ -126,6 +161,11 @@ class Hardware:
 
     def __hash__(self) -> int:
         return hash((self.name, self.devices))
+
+    @property
+    def memory_errors(self) -> MemoryErrors:
+        """How far simulated memory was off in published runs; exact where the profile does not say."""
+        return EXACT_MEMORY if self.published is None else self.published.memory
 
     def __str__(self) -> str:
         return self.name

@@ -8,7 +8,8 @@
 `uncertainty = 0.05`          there, in `[kinds.NAME]` (for all other ops) and in `[levels.NAME.send]` and so on: how
                               far a time may be off, as a share of it
 `[published]`                 what 8 of 10 published training runs lie within: `low` and `high`, measured over simulated
-                              times; `apart`: by what share the ratio of two layouts' times is off
+                              times; `apart`: by what share the ratio of two layouts' times is off; optionally
+                              `memory_low` and `memory_high`: measured over simulated peaks of memory
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Protocol, get_args
 
 from distir.cost.compute import OpFigures, Rate
 from distir.cost.document import PLACEHOLDER, DocumentTable, unknown
-from distir.cost.hardware import PublishedErrors
+from distir.cost.hardware import MemoryErrors, PublishedErrors
 from distir.cost.topology import Times
 from distir.cost.units import BANDWIDTH, DURATION, FLOP_RATE, FLOPS, MEMORY, Quantity
 from distir.files import limits
@@ -84,8 +85,11 @@ def uncertainty(section: DocumentTable) -> float:
     return share_of(section, "uncertainty")
 
 
+MEMORY_BAND = ("memory_low", "memory_high")
+
+
 def published(root: DocumentTable, profile: FigureNotes) -> PublishedErrors | None:
-    """How far simulated times of published runs are off; None where the profile does not say."""
+    """How far simulated times and memory of published runs are off; None where the profile does not say."""
     section = root.section("published")
     if section is None:
         return None
@@ -95,10 +99,13 @@ def published(root: DocumentTable, profile: FigureNotes) -> PublishedErrors | No
             section.missing(name, "a share such as `0.9`")
     if not 0 < low <= high:
         section.problem("low", "expected a number above 0, and not above `high`")
-    for name in ("low", "high", "apart"):
+    least, most = (share_of(section, name) or 1.0 for name in MEMORY_BAND)
+    if not 0 < least <= most:
+        section.problem(MEMORY_BAND[0], f"expected a number above 0, and not above `{MEMORY_BAND[1]}`")
+    for name in ("low", "high", "apart", *(name for name in MEMORY_BAND if section.get(name) is not None)):
         profile.record(section, f"published {name}", section.get(name), section)
     section.close()
-    return PublishedErrors(low, high, apart)
+    return PublishedErrors(low, high, apart, MemoryErrors(least, most))
 
 
 def share_of(section: DocumentTable, name: str, most: float = LARGEST_SHARE) -> float:

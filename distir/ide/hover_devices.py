@@ -19,7 +19,7 @@ def about_device(view: View, device: int) -> str | None:
     latency = simulation.latency_s
     busy = f"busy **{show_seconds(use.busy_s)}** of {show_seconds(latency)} ({idle_share(use.busy_s, latency)})"
     communicating = f", {show_seconds(use.comm_s)} of it communicating" if use.comm_s else ""
-    fits = "" if use.needed_bytes <= use.capacity_bytes else " **does not fit**"
+    fits = "" if use.device_fit == "fits" else f" **{use.device_fit}**"
     lines = [
         f"{busy}{communicating}",
         f"idle {show_seconds(use.idle_s)} ({idle_share(use.idle_s, latency)})",

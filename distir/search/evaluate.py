@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from distir.cost import step_cost
+from distir.cost.hardware import worst_fit
 from distir.diagnostics import ProgramError
 from distir.ops import Reject
 from distir.search.distributed import carried_out, extrapolated
@@ -67,6 +68,7 @@ def _figures(figures: Simulation | ExtrapolatedFigures, batch_size: int | None) 
         "throughput": batch_size / latency if batch_size and latency else None,
         "peak_memory_bytes": max((use.peak_memory_bytes for use in devices), default=0),
         "fits": all(use.fits for use in devices),
+        "fit": worst_fit(use.fit for use in devices),
     }
 
 

@@ -176,7 +176,8 @@ def _named(front: Sequence[Row]) -> list[Row]:
 
 
 def _described(row: Row) -> str:
-    memory = f"{(row.peak_memory_bytes or 0) / GB:.2f} GB{'' if row.fits else ', does not fit'}"
+    fit = row.fit or ("fits" if row.fits else "does not fit")
+    memory = f"{(row.peak_memory_bytes or 0) / GB:.2f} GB{'' if fit == 'fits' else f', {fit}'}"
     batch = f"batch {row.batch_size}, " if row.batch_size is not None else ""
     latency = f"{show_seconds(row.latency_s or 0.0)}, {show_rate(row.throughput)}"
     return f"{_escaped(str(row.plan))}<br>{batch}{latency}<br>{memory}"

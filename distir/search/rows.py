@@ -76,6 +76,9 @@ class Row:
     elsewhere: Mapping[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
     """Its seconds on other machines, each by what sets it apart, where a search was asked for that. No column."""
 
+    fit: str = field(default="", compare=False, repr=False)
+    """`fits` with the errors of simulated memory: `fits`, `may not fit` or `does not fit`; empty if read. No column."""
+
     @property
     def columns(self) -> dict[str, Any]:
         """What files have of it, by column."""

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from distir.cost import show_bytes, show_seconds
+from distir.cost.hardware import Fit, MemoryErrors
 from distir.ir import notebook
 from distir.ir.facts import FACTS
 from distir.simulate.picture import COMPUTE, IDLE, KINDS, Drawable, DrawnTimeline, as_svg, drawn
@@ -43,12 +44,16 @@ def as_html(simulation: Drawable) -> str:
             show_seconds(use.idle_s),
             show_seconds(use.comm_s),
             show_bytes(use.peak_memory_bytes),
-            "" if use.fits else f"more than {show_bytes(use.room_bytes)}",
+            _doubt(use.fit, use.errors) if use.fits else f"more than {show_bytes(use.room_bytes)}",
         )
         for device, use in simulation.devices.items()
     ]
     columns = ("device", "busy", "idle", "communication", "peak memory", "")
     return notebook.lines(summary(simulation)) + pictures([simulation], [""]) + notebook.table(columns, rows)
+
+
+def _doubt(fit: Fit, errors: MemoryErrors) -> str:
+    return "" if fit == "fits" else f"{fit}: {errors}"
 
 
 def pictures(simulations: Sequence[Drawable], names: Sequence[str]) -> str:

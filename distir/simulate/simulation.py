@@ -13,6 +13,7 @@ from distir.analysis import Checker, Instance, check_entry, refuse_mesh
 from distir.analysis.provenance import Provenance
 from distir.analysis.reached import reached
 from distir.cost import Hardware, HardwareError, StepCost, larger, load, show_bytes, show_seconds, step_cost
+from distir.cost.hardware import EXACT_MEMORY, Fit, MemoryErrors
 from distir.cost.process import NO_OVERHEAD, NO_PROCESS, Overhead
 from distir.diagnostics import Code, Diagnostic, Note, ProgramError
 from distir.diagnostics.codes import simulation as codes
@@ -74,6 +75,8 @@ class MemoryUse:
     """The peak of what is offloaded to its host."""
     host_capacity_bytes: int = 0
     """Its share of the host's memory; 0 if the profile does not state it."""
+    errors: MemoryErrors = EXACT_MEMORY
+    """How far simulated memory is off, if the profile states it."""
 
     @property
     def needed_bytes(self) -> int:
@@ -89,6 +92,16 @@ class MemoryUse:
     def fits(self) -> bool:
         """Whether it fits in the device's memory, and what is offloaded in its share of the host's."""
         return self.peak_memory_bytes <= self.room_bytes and self.offloaded_bytes <= self.host_capacity_bytes
+
+    @property
+    def fit(self) -> Fit:
+        """The same with the errors of simulated memory: `may not fit` where they leave it open."""
+        return self.device_fit if self.offloaded_bytes <= self.host_capacity_bytes else "does not fit"
+
+    @property
+    def device_fit(self) -> Fit:
+        """The same of the device's memory alone."""
+        return self.errors.fit(self.peak_memory_bytes + self.capacity_bytes - self.room_bytes, self.capacity_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +254,7 @@ class Simulation:
             idle = max(0.0, timeline.latency - busy)
             comm = timeline.communication.get(device, 0.0)
             taken = use.peak_memory_bytes, use.capacity_bytes, use.overhead
-            taken = *taken, use.offloaded_bytes, use.host_capacity_bytes
+            taken = *taken, use.offloaded_bytes, use.host_capacity_bytes, use.errors
             found[device] = DeviceUse(*taken, busy_s=busy, idle_s=idle, comm_s=comm)
         return found
 
@@ -258,7 +271,7 @@ class Simulation:
             host = self.hardware.kind(position).host_memory
             offloaded = peaks.get(hosts_memory(self._effects.memory(device)), 0)
             room = self.hardware.capacity(position), overhead, offloaded, 0 if host is None else host.size
-            found[device] = MemoryUse(peak, *room)
+            found[device] = MemoryUse(peak, *room, self.hardware.memory_errors)
         return found
 
     @cached_property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from distir.ir.late import late_names
 
 if TYPE_CHECKING:
+    from distir.validate.causes import Cause, cause
     from distir.validate.figures import GroupFigures, Outcome, summaries
     from distir.validate.frameworks import FRAMEWORKS, Framework, framework
     from distir.validate.plans import plan_of
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from distir.validate.runs import MeasuredRun, RunsError, UnsupportedError, read_runs
 
 _HOMES = {
+    "distir.validate.causes": ("Cause", "cause"),
     "distir.validate.figures": ("Outcome", "GroupFigures", "summaries"),
     "distir.validate.frameworks": ("FRAMEWORKS", "Framework", "framework"),
     "distir.validate.plans": ("plan_of",),
@@ -26,6 +28,7 @@ __getattr__ = late_names(__name__, {name: home for home, names in _HOMES.items()
 
 __all__ = [
     "FRAMEWORKS",
+    "Cause",
     "Framework",
     "GroupFigures",
     "MeasuredRun",
@@ -33,6 +36,7 @@ __all__ = [
     "Prediction",
     "RunsError",
     "UnsupportedError",
+    "cause",
     "framework",
     "plan_of",
     "predict",

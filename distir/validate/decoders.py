@@ -10,14 +10,18 @@ from distir.models.block import Activation
 from distir.models.decoder import Decoder, Latent, Router
 from distir.models.published import GPT3, LLAMA2, PUBLISHED
 from distir.models.rotary import Rotary
+from distir.validate.causes import parameter
 from distir.validate.runs import MeasuredRun, UnsupportedError
 
 ACTIVATIONS: Final[Mapping[str, Activation]] = {"swiglu": "silu", "gelu": "gelu_tanh", "relu2": "relu_squared"}
 """The activation of each word in the column `mlp`."""
 
-MEGATRONS_LATENT: Final = Latent(q_rank=512, kv_rank=512, plain=128, rotated=64, values=128)
-"""Of models with latent attention that are not published: NVIDIA/Megatron-LM, core/transformer/transformer_config.py,
-the defaults of `MLATransformerConfig`."""
+MEGATRONS_LATENT: Final = parameter(
+    "ranks of latent attention",
+    Latent(q_rank=512, kv_rank=512, plain=128, rotated=64, values=128),
+    "NVIDIA/Megatron-LM, core/transformer/transformer_config.py: the defaults of `MLATransformerConfig`",
+)
+"""Of models with latent attention that are not published."""
 
 
 def _published(run: MeasuredRun) -> Decoder | None:

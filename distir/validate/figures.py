@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import accumulate, combinations
 from math import exp, log
 from statistics import fmean, median
 
-from distir.cost.hardware import PUBLISHED_SHARE, PublishedErrors
+from distir.cost.hardware import EXACT_MEMORY, MAY_NOT, PUBLISHED_SHARE, Fit, MemoryErrors, PublishedErrors
 from distir.validate.predictions import Prediction
 from distir.validate.runs import MeasuredRun
 
@@ -25,6 +25,19 @@ class Outcome:
 
     run: MeasuredRun
     predicted: Prediction
+    memory: MemoryErrors = EXACT_MEMORY
+    """How far simulated memory is off, as the profile of the run's machine says."""
+
+    @property
+    def fit(self) -> Fit | None:
+        """Whether it fits, as far as simulated memory is known to be right; None where it is not predicted."""
+        found = self.predicted
+        if found.fits is None:
+            return None
+        if found.peak_memory_bytes is None or found.capacity_bytes is None:
+            return "fits" if found.fits else "does not fit"
+        in_hosts = found.fits or found.peak_memory_bytes > found.capacity_bytes
+        return self.memory.fit(found.peak_memory_bytes, found.capacity_bytes) if in_hosts else "does not fit"
 
     @property
     def time_error(self) -> float | None:
@@ -43,12 +56,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Errors as shares: the mean, the median and the 9th decile of their sizes, and their mean with signs."""
+    """Errors as shares: the mean, the median, the 9th decile and the largest of their sizes; their mean with signs."""
 
     n: int
     mean: float
     median: float
     p90: float
+    worst: float
     bias: float
 
     @classmethod
@@ -57,17 +71,35 @@ class Errors:
         if not errors:
             return None
         sizes = sorted(map(abs, errors))
-        return cls(len(sizes), fmean(sizes), median(sizes), quantile(sizes, 0.9), fmean(errors))
+        return cls(len(sizes), fmean(sizes), median(sizes), quantile(sizes, 0.9), sizes[-1], fmean(errors))
 
 
 @dataclass(frozen=True, slots=True)
 class FitCounts:
-    """Predictions of whether runs fit into memory: the total, those right, out-of-memory runs missed, false alarms."""
+    """Predictions of whether runs fit into memory: the total, those right, those wrong, and those that leave it open.
+
+    `missed` ran out of memory, and were predicted to fit; `false_alarms` ran, and were predicted not to. `open`: they
+    may not fit. `fitting`, `not_fitting`: all that were predicted to fit, and not to.
+    """
 
     n: int
     right: int
     missed: int
     false_alarms: int
+    open: int
+    fitting: int
+    not_fitting: int
+
+    @classmethod
+    def of(cls, outcomes: Iterable[Outcome]) -> FitCounts:
+        """The counts of some runs, those without a prediction left out."""
+        verdicts = [(fit, o.run.status == "ok") for o in outcomes if (fit := o.fit) is not None]
+        missed = verdicts.count(("fits", False))
+        alarms = verdicts.count(("does not fit", True))
+        left = sum(fit == MAY_NOT for fit, _ in verdicts)
+        fitting = sum(fit == "fits" for fit, _ in verdicts)
+        n = len(verdicts)
+        return cls(n, n - missed - alarms - left, missed, alarms, left, fitting, n - left - fitting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +108,7 @@ class GroupFigures:
 
     `rank` is Spearman's ρ of step times, of all runs; `rank_within`, its mean over groups of the same work on equal
     devices, weighted by their runs; `regret`, how much longer than the best measured step the one takes that
-    predictions choose, the mean over these groups, as a share, and `worst_regret` the largest. None: too few runs.
+    predictions choose, the median over these groups, as a share, and `worst_regret` the largest. None: too few runs.
     """
 
     name: str
@@ -107,9 +139,6 @@ def summary(name: str, outcomes: Sequence[Outcome]) -> GroupFigures:
         clusters.setdefault(outcome.run.cluster, []).append(outcome)
     within = [(rho, len(some)) for some in clusters.values() if (rho := rank_of(some)) is not None]
     regrets = [found for some in clusters.values() if (found := regret_of(some)) is not None]
-    judged = [o for o in outcomes if o.predicted.fits is not None]
-    wrong = [o for o in judged if o.predicted.fits != (o.run.status == "ok")]
-    missed = sum(bool(o.predicted.fits) for o in wrong)
     return GroupFigures(
         name,
         len(outcomes),
@@ -117,16 +146,16 @@ def summary(name: str, outcomes: Sequence[Outcome]) -> GroupFigures:
         Errors.of([e for o in timed if (e := o.time_error) is not None]),
         rank_of(timed),
         sum(rho * n for rho, n in within) / sum(n for _, n in within) if within else None,
-        fmean(regrets) if regrets else None,
+        median(regrets) if regrets else None,
         max(regrets, default=None),
-        FitCounts(len(judged), len(judged) - len(wrong), missed, len(wrong) - missed),
+        FitCounts.of(outcomes),
         Errors.of([e for o in outcomes if (e := o.memory_error) is not None]),
     )
 
 
 GROUP_COLUMNS = (
     *("runs", "n", "MAPE", "median", "p90", "bias", "ρ", "ρ within", "regret"),
-    *("OOM right", "missed", "false", "memory", "p90 "),
+    *("OOM right", "missed", "false", "open", "memory", "p90 "),
 )
 """The heads of a table of groups."""
 
@@ -134,7 +163,8 @@ GROUP_COLUMNS = (
 def group_cells(group: GroupFigures) -> list[str]:
     """A row of that table; empty where there is nothing to say."""
     memory = group.memory
-    fits = [f"{memory.right}/{memory.n}", str(memory.missed), str(memory.false_alarms)] if memory.n else [""] * 3
+    counts = memory.missed, memory.false_alarms, memory.open
+    fits = [f"{memory.right}/{memory.n}", *map(str, counts)] if memory.n else [""] * 4
     ranks = ["" if rank is None else f"{rank:.3f}" for rank in (group.rank, group.rank_within)]
     regret = "" if group.regret is None else _percent(group.regret)
     found = [group.name, f"{group.expressed}/{group.runs}", *_errors(group.time), *ranks, regret, *fits]
@@ -169,6 +199,24 @@ def published_errors(outcomes: Iterable[Outcome]) -> PublishedErrors | None:
     tail = (1 - PUBLISHED_SHARE) / 2
     low, high = quantile(ratios, tail), quantile(ratios, 1 - tail)
     return PublishedErrors(low, high, exp(quantile(off, PUBLISHED_SHARE)) - 1 if len(off) >= ENOUGH else high / low - 1)
+
+
+def memory_errors(sources: Iterable[Sequence[Outcome]]) -> MemoryErrors:
+    """What 8 of 10 measured peaks of memory lie within, over predicted ones, each source counting as much as another.
+
+    Exact where no source states a peak.
+    """
+    of_sources = [[1 / (1 + e) for o in some if (e := o.memory_error) is not None] for some in sources]
+    weighed = sorted((ratio, 1 / len(ratios)) for ratios in of_sources for ratio in ratios)
+    total, tail = sum(weight for _, weight in weighed), (1 - PUBLISHED_SHARE) / 2
+    if not weighed:
+        return EXACT_MEMORY
+    passed = list(accumulate(weight for _, weight in weighed))
+    low = next(ratio for (ratio, _), sum_ in zip(weighed, passed, strict=True) if sum_ >= tail * total)
+    high = next(
+        ratio for (ratio, _), sum_ in zip(weighed, passed, strict=True) if sum_ >= (1 - tail) * total * (1 - 1e-9)
+    )
+    return MemoryErrors(low, high)
 
 
 def _ratio(outcome: Outcome) -> float:

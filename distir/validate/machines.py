@@ -14,9 +14,11 @@ from typing import Final
 
 from distir import cost
 from distir.cost import DeviceKind, Hardware, Level, Link
+from distir.cost.hardware import EXACT_MEMORY, MemoryErrors
 from distir.cost.host import FREE_HOST, Host
 from distir.cost.sustained import sustained
 from distir.ir.errors import DistirError
+from distir.validate.causes import parameter
 
 GPUS: Final[dict[str, str]] = {
     "a100_40gb": "a100-40",
@@ -39,15 +41,18 @@ BLACKWELL: Final = ("b200", "gb200", "b300", "gb300")
 RACKS: Final = ("gb200", "gb300")
 """GPUs of which NVLink joins a rack: what runs state as a node is a tray of it."""
 
-SLOWER_HOSTS: Final[dict[str, float]] = {"gb200": 1.5, "gb300": 1.5}
-"""How long Grace takes to issue an op, over what the x86 hosts of other GPUs take.
+SLOWER_HOSTS: Final[dict[str, float]] = parameter(
+    "slower hosts",
+    {"gb200": 2.75, "gb300": 2.75},
+    "NVIDIA/TransformerEngine, issue 2053 (August 2025): torch's linear layer in bf16, forward, takes the host of "
+    "GB200 37.1 us, that of a DGX H100 13.5 us; GB300 has the same host",
+)
+"""How long Grace takes to issue an op, over what the x86 hosts of other GPUs take."""
 
-Chosen among 1, 1.5 and 2.7 by two runs on GB200 that wait for it (megatron_bridge, 26.02: Qwen3 30B and 235B). 2.7 is
-what NVIDIA/TransformerEngine, issue 2053, has of torch's linear layer on GB200 over one on H100, in August 2025.
-"""
-
-NODE_OF_A_GRAPH: Final = 1e-6
-"""Seconds between ops of a graph that a device replays: the figure `graphs` of the profiles."""
+NODE_OF_A_GRAPH: Final = parameter(
+    "ops of a graph", 1e-6, "pytorch/pytorch, issue 150488: cudaGraphLaunch; the figure `graphs` of the profiles"
+)
+"""Seconds between ops of a graph that a device replays."""
 
 
 class MachineError(DistirError, ValueError):
@@ -102,6 +107,14 @@ def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions, per
     if conditions.links != 1:
         found = replace(found, levels=tuple(level.reaching(conditions.links) for level in found.levels))
     return replace(found, kinds=found.kinds.map(lambda kind: _under(kind, conditions)))
+
+
+def memory_errors_of(gpu: str, hardware: str) -> MemoryErrors:
+    """How far simulated memory is off on the machine of a run; exact where no profile is known, or it does not say."""
+    try:
+        return cost.load(hardware or GPUS.get(gpu, gpu)).memory_errors
+    except cost.HardwareError:
+        return EXACT_MEMORY
 
 
 def whole_nodes(profile: str, gpus: int) -> Hardware:

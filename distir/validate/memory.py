@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from distir.analysis.kinds import ValueKinds, kinds_of
+from distir.cost.hardware import EXACT_MEMORY, Fit, MemoryErrors
 from distir.ir import Apply, Function, TensorType, types
 from distir.ir.roles import ROLES
 from distir.ops import type_of
@@ -65,20 +66,24 @@ class RunMemory:
 
     `needed`: what a process needs of the fullest device, the one that comes nearest to its limit; `capacity`: what that
     device has. `reported`: the peak as the framework reports it, perhaps of another device (`HeldMemory`).
-    `host_fits`: whether the hosts have memory for what is offloaded. `unused`: what of `needed` the allocator holds
-    without use, and frees before the device has no memory left.
+    `host_fits`: whether the hosts have memory for what is offloaded. `errors`: how far simulated memory is off.
     """
 
     needed: int
     capacity: int
     reported: int
     host_fits: bool = True
-    unused: int = 0
+    errors: MemoryErrors = EXACT_MEMORY
 
     @property
     def fits(self) -> bool:
         """Whether every device has what a process needs, and so has every host."""
         return self.needed <= self.capacity and self.host_fits
+
+    @property
+    def fit(self) -> Fit:
+        """The same with the errors of simulated memory: `may not fit` where they leave it open."""
+        return self.errors.fit(self.needed, self.capacity) if self.host_fits else "does not fit"
 
 
 def memory_of(program: RunProgram, simulation: Simulation) -> RunMemory:
@@ -93,7 +98,7 @@ def memory_of(program: RunProgram, simulation: Simulation) -> RunMemory:
     beyond = has[fullest].overhead.beyond
     host_fits = all(own.offloaded_bytes <= own.host_capacity_bytes for own in has.values())
     needed, capacity = found[fullest].needed + beyond, has[fullest].capacity_bytes + beyond
-    return RunMemory(needed, capacity, reported, host_fits, found[fullest].reserved)
+    return RunMemory(needed, capacity, reported, host_fits, program.hardware.memory_errors)
 
 
 def totals_by_device(program: RunProgram, simulation: Simulation) -> dict[int, MemoryParts]:
@@ -176,19 +181,14 @@ def _parts_of_gradients(program: RunProgram) -> int:
 
 
 def _beside(program: RunProgram, simulation: Simulation, device: int, tensors: MemoryParts) -> MemoryParts:
-    """Tensors, and what is beside them on a device.
-
-    What a framework's allocator holds without use is freed before a device has no memory left: as torch does,
-    c10/cuda/CUDACachingAllocator.cpp, `release_cached_blocks`.
-    """
+    """Tensors, and what is beside them on a device."""
     use, there = program.memory, simulation.memory_uses[device]
     overhead = there.overhead
     outside = overhead.charged - overhead.spare - overhead.fragmentation
-    left = max(0, there.capacity_bytes - tensors.tensors - outside)
     return replace(
         tensors,
         workspace=use.workspace[program.gpu not in BEFORE_HOPPER],
-        reserved=min(round(use.fragmentation * tensors.tensors), left) if use.fragmentation else overhead.fragmentation,
+        reserved=overhead.fragmentation,
         outside=outside,
     )
 

@@ -13,6 +13,7 @@ from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.strategy import Strategy
 from distir.transform.training.precision import GRADIENTS
 from distir.transform.unfusing import decomposed
+from distir.validate.causes import parameter
 from distir.validate.decoders import decoder_of
 from distir.validate.frameworks import (
     ASYNC_TP,
@@ -61,7 +62,7 @@ from distir.validate.strategies import (
 MOST_MICROBATCHES: Final = 1 << 14
 """What is simulated in minutes; rows with more have another figure in the column, such as tokens for sequences."""
 
-USUAL_NODE: Final = 8
+USUAL_NODE: Final = parameter("GPUs of a node", 8, "NVIDIA DGX A100, DGX H100 and DGX B200 user guides: 8 GPUs")
 """The GPUs of a node where a run does not state them."""
 
 LOSS: Final = ("SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLossGrad")

@@ -139,7 +139,7 @@ def _row(outcome: Outcome) -> str:
         f"{run.step_time_s:.4g} s" if run.step_time_s else run.status,
         f"{found.step_time_s:.4g} s" if found.step_time_s is not None else "",
         f"{100 * error:+.1f} %" if error is not None else "",
-        f"{memory / 1e9:.1f} GB{'' if found.fits else ', does not fit'}" if memory is not None else "",
+        f"{memory / 1e9:.1f} GB{'' if outcome.fit == 'fits' else f', {outcome.fit}'}" if memory is not None else "",
     ]
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + f'<td class="note">{_cell(found.note)}</td></tr>'
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from distir.models.decoder import Decoder
 from distir.transform.dtp import folded
-from distir.transform.pipeline import TURNS
 from distir.transform.sharding import DISPATCHERS, shards_of_expert
 from distir.transform.steps import StepError
 from distir.transform.strategy.record import virtual_of
@@ -39,10 +38,9 @@ def stage_sizes(run: MeasuredRun, chosen: Framework, virtual: int) -> str:
 def pipelining(run: MeasuredRun, chosen: Framework, virtual: int) -> dict[str, Any]:
     """The schedule of a run's pipeline, and the layers of its stages."""
     name = run.schedule or ("interleaved" if virtual > 1 else "1f1b")
-    turns = chosen.flash_turns if chosen.attention == chosen.flash else 1
     sizes = stage_sizes(run, chosen, virtual)
     listed = tuple(map(int, sizes.split(","))) if sizes.replace(",", "").isdecimal() else ()
-    found = {"schedule": f"{name}{TURNS}{turns}" if turns > 1 else name, "virtual": virtual_of(name, virtual)}
+    found = {"schedule": name, "virtual": virtual_of(name, virtual)}
     return found | ({"stages": listed} if listed else {"balance": sizes})
 
 

@@ -9,13 +9,28 @@ predicted: the page lists those whose predictions do not hold any more.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import chain
 from pathlib import Path
+from statistics import median
 
-from distir.cost.hardware import PublishedErrors
-from distir.validate.figures import Errors, GroupFigures, Outcome, published_errors, summaries
+from distir.cost.hardware import MemoryErrors, PublishedErrors
+from distir.validate.causes import PARAMETERS, Cause
+from distir.validate.figures import (
+    Errors,
+    FitCounts,
+    GroupFigures,
+    Outcome,
+    memory_errors,
+    published_errors,
+    summaries,
+    summary,
+)
 from distir.validate.frameworks import FRAMEWORKS
 from distir.validate.log import PredictionsLog
 from distir.validate.machines import GPUS
@@ -36,11 +51,34 @@ files](../../examples/measured/README.md) name their sources, and `distir valida
 Costs come from tables of measured ops and from data sheets. Sources differ by 2 to 4 % between releases of the same
 configuration, so that an error below 3 % means nothing.
 
-An error is a step time, predicted over measured, less 1. The tables have the mean of absolute errors (MAPE), their
-median and 9th decile, and the mean error (bias). ρ is Spearman's rank correlation of step times: of all runs, and
-within groups of the same work on equally many GPUs. Regret is the measured time of the layout that predictions choose,
-over the best measured time, less 1.
+Each parameter of a framework or a machine has a cause that can be read: code of that version, a data sheet, a table of
+measured ops ([which](#what-frameworks-are-taken-to-do)). What has none is not in the model, but in the
+[band](#how-far-a-simulated-time-may-be-off). A test goes through all of them.
+
+Groups are runs of the same work on equally many GPUs. *ρ within* is Spearman's rank correlation of step times within
+groups. *Regret* is the measured time of the layout that predictions choose, over the best measured time, less 1: the
+median over groups, and the worst one. An error is a step time, predicted over measured, less 1: the tables have the
+mean of absolute errors (MAPE), their median, 9th decile and largest, and the mean error (bias). ρ is the rank
+correlation of all runs of a source.
 """
+
+HELD_BACK = """## Sources held back
+
+No run of these sources chose a figure that it is predicted with. A source is a repository: all of its files together.
+Those with a † came when the definitions of frameworks were there. The others were at hand while these were written: no
+figure was chosen by them, but causes were looked for where they did not fit.
+"""
+
+CHOSE = """## Sources that chose a figure
+
+Their own figures are no test of it:
+"""
+
+BY_FILE = """## By file and framework
+"""
+
+LATER = (*("automodel", "bloom", "flagperf", "fsdp", "internevo", "jax_toolbox", "moe_zoo", "seqsel", "titan_8b"),)
+"""Files whose runs were predicted before anything was changed for them."""
 
 BANDS = """## How far a simulated time may be off
 
@@ -48,6 +86,15 @@ What 8 of 10 of these runs lie within. Profiles state it (`[published]`), `disti
 latency, and `distir search` says which rows cannot be distinguished. A test takes the bands from every other run and
 counts how many of the rest lie in them, which are of the same files. NVIDIA's tests of small models are left out: they
 wait for the host, and repeats of them differ by 11 %. GPUs without runs have the band of all.
+"""
+
+MEMORY = """## Memory
+
+Simulated memory has a band, too: what 8 of 10 measured peaks lie within, over predicted ones, each source that states
+peaks counting as much as another. Profiles state it. A program *fits* if the upper end of the band of what it needs is
+within the capacity, *does not fit* if the lower end is not, and else *may not fit*. Below, each source has the band of
+the others. *Missed* ran out of memory and was predicted to fit, *false alarms* ran and were predicted not to. Peaks of
+torchtitan are what its allocator has reserved, with what it would free before memory runs out: they widen the band.
 """
 
 HOST_BOUND = ("megatron_golden",)
@@ -59,11 +106,12 @@ CAUSES = """## What does not fit, and why
   microbatches that is as long as if the stages ran one after the other (72.8 s, twice the 36.7 s of one stage). So it
   is on 32 and 64 GPUs, with 8 to 256 microbatches, with and without tensor parallelism and recomputation; with the
   other kernels of the same table the bubble is that of 1F1B, one microbatch. The schedule of Aleph Alpha's code, as far
-  as it is public, is 1F1B with sends that wait, once in a step. The framework's definition has eight turns with
-  FlashAttention 2, which four of these 26 runs were chosen by (98, 107, 127, 141); of the 22 others none is a test of
-  more than two stages. Without turns the error of the table is 7 %.
-- **LLaMA 13B out of memory.** Twelve layouts ran out of memory that are predicted to fit: one by 3 GB, which is within
-  the error; eleven are predicted to need 54 to 79 of 85 GB: with `fused` or `unfused` attention, or recomputation and a
+  as it is public, is 1F1B with sends that wait, once in a step. No cause is known, so that it is not in the model, and
+  these 26 runs are predicted up to 44 % too fast. Earlier versions had eight turns, which four of the runs had chosen:
+  on runs of other sizes of the same source that was further off than no turns.
+- **LLaMA 13B out of memory.** Twelve layouts ran out of memory that are predicted to need less than there is: one by
+  half a GB, eleven are predicted to need 57 to 80 of 85 GB. Within the band of memory ten of the twelve may not fit.
+  They are layouts with `fused` or `unfused` attention, or recomputation and a
   microbatch of 8. What their code, as far as it is public, holds explains part of it (logits of all shards, and those
   of two microbatches beside); the rest is not found. No number of bytes for each score, or each logit, agrees with all
   of these runs and with those of the same kernels that fit: with two shards and a microbatch of 8 a device has as many
@@ -75,7 +123,7 @@ CAUSES = """## What does not fit, and why
 - **LLaMA 13B, recomputation.** With tensor parallelism, Aleph Alpha's code gathers the logits once more, too, when it
   recomputes the output layer; here only the product is done again. That is 0.2 % of a step.
 - **Runs at the limit of memory** take 10 to 18 % longer than predicted, those of the same table with more memory left
-  about 6 %: LLaMA 13B on one stage without FlashAttention 2, MPT-13B on 8 GPUs. A likely cause, not verified, is the
+  about 5 %: LLaMA 13B on one stage without FlashAttention 2, MPT-13B on 8 GPUs. A likely cause, not verified, is the
   allocator, which gives memory back to the device and takes it again.
 - **LLaMA 13B, `fused`**: the scale and the mask are kernels of their own in our program, and in Megatron-LM's kernel
   they are not; steps take longer than predicted even so.
@@ -85,41 +133,43 @@ CAUSES = """## What does not fit, and why
   gradients, each weight by ops of its own (`--log-params-norm`, `--log-num-zeros-in-grad`), and add gradients of
   microbatches by ops of their own (`--no-gradient-accumulation-fusion`). Hosts differ, and no column says which one a
   run has: with the same layouts, steps take 1.4 times as long as predicted on nodes of H100 (median), 2.1 times on
-  those of A100, 1.9 times on two of GB200. Tests on one node of four GB200 take 5 to 20 times as long as predicted, and
+  those of A100, 0.7 times on two of GB200. Tests on one node of four GB200 take 2 to 8 times as long as predicted, and
   one run takes 4.8 s where others of the same layout take 0.2 to 0.4 s (megatron_golden:468): no op of the programs
   explains that.
 - **Memory of Megatron's tests with a fused cross entropy** (megatron_golden:342 to 344) is a third more than predicted:
   no column says so.
 - **Mixtures of experts whose host is the limit.** With microbatches of one sequence a layer of Qwen3 30B takes 8.8 to
   9.4 ms on B200 and on H100 alike, where what devices compute takes a third of that on B200. What a product of an
-  expert takes the host in 8 bits, 40 µs, is chosen over 30 and 46 µs by two of these runs, on B200; those on H100
-  (megatron_bridge:191) and of DeepSeek-V3 on B200 and B300 are predicted with it. It includes what quantises rows, and
-  what Python does for each expert. An earlier release, which drops tokens, takes half as long (25.09, not in the file).
-  Recipes for Blackwell replay routers and what prepares the dispatch as graphs, those for H100 do not: a profile of the
-  host has 1.9 ms for these in a layer's forward pass (yanring/Megatron-MoE-ModelZoo, issue 7), and here they are three
-  ops, with graphs and without. In one measurement, on H100 in 16 bits, graphs of these parts gain nothing
-  (NVIDIA-NeMo/Megatron-Bridge, pull request 3868). The host of GB200 and GB300 issues an op in 1.5 times as long as
-  others here, chosen among 1, 1.5 and 2.7 by two of these runs (Qwen3 30B and 235B on GB200 in 26.02); torch's linear
-  layer takes it 2.7 times as long as that of H100 (NVIDIA/TransformerEngine, issue 2053).
+  expert takes the host in 8 bits, 40 µs, is twice the 20 µs of 16 bits, as a linear layer in 8 bits takes the host more
+  than twice as long (NVIDIA/TransformerEngine, issue 761). Two of these runs, on B200, had chosen the same before this
+  cause was known. It includes what quantises rows, and what Python does for each expert. An earlier release, which
+  drops tokens, takes half as long (25.09, not in the file). Recipes for Blackwell replay routers and what prepares the
+  dispatch as graphs, those for H100 do not: a profile of the host has 1.9 ms for these in a layer's forward pass
+  (yanring/Megatron-MoE-ModelZoo, issue 7), and here they are three ops, with graphs and without. In one measurement, on
+  H100 in 16 bits, graphs of these parts gain nothing (NVIDIA-NeMo/Megatron-Bridge, pull request 3868).
+- **The host of GB200 and GB300** issues an op in 2.75 times as long as others here, as torch's linear layer takes it
+  over that of an H100 (NVIDIA/TransformerEngine, issue 2053, August 2025). With that, mixtures of small experts are
+  predicted too slow: Qwen3 30B and 235B on GB200 by 64 to 92 % up to release 26.04.01, DeepSeek-V3 by 11 to 19 %. The
+  true ratio is smaller for them, perhaps as less of their host's time is Python's, or in later releases. Earlier
+  versions had 1.5, which two of these runs had chosen, and no source says so.
 - **Qwen3 30B on 16 H100**, experts on two nodes (megatron_bridge:50, 101, 147), is predicted a quarter too fast: a
   layer takes as long as in one node, with half of the experts on each device. What the host does besides experts'
   products, in routers that are no graph, would explain it; how long that takes there is not known.
 - **HybridEP on B300 and GB300.** Tokens go at the rates of its kernels, by the table of its documentation: on B200
-  twice those of DeepEP. With them Qwen3 30B takes nearly as long on B300 as on GB300, and both are predicted 12 to 22
-  % too fast up to release 26.04.01, and 8 to 20 % too slow from 26.06 on: it is the releases that differ, which no
-  column says. GPT-OSS 120B and DeepSeek-V3 on B300 are predicted 5 % faster than with DeepEP's rates, which is further
-  off.
+  twice those of DeepEP. Qwen3 30B on B300 is predicted 18 to 22 % too fast up to release 26.04.01, and 8 % too slow
+  from 26.06 on: it is the releases that differ, which no column says. GPT-OSS 120B and DeepSeek-V3 on B300 are
+  predicted 5 % faster than with DeepEP's rates, which is further off.
 - **Two releases of Qwen3 30B and 235B** (megatron_bridge:228, 260; B300 in 26.02 and 26.02.01) take 1.6 to 1.8 times as
   long as the next ones with the same layout, or without virtual stages. No column says what differs.
-- **GPT-OSS 120B in 16 bits** is predicted 12 to 16 % too fast on H100, 17 to 23 % on B200, B300 and GB300, and 26 to
-  30 % on GB200; in 8 bits, with graphs, 8 % on GB300 and 20 % on GB200, without them a third on B300. Of Megatron
-  Core's ops of experts (core/transformer/moe/experts.py, fusions/fused_bias_geglu.py) what is read and written is
-  expressed, as are waits of the host: biases and clamps are kernels of their own. In 8 bits with the same layout a
-  step on GB200 is 3.5 % shorter than in 16 (NVIDIA-NeMo/Megatron-Bridge, pull request 3561), so that it is not
-  products that are missing; those of its experts were measured on an H200, in 16-bit floats, at 480 to 680 Tflop/s,
-  650 in one kernel. Attention is not written out there: its scores would not fit. How fast cuDNN's attention with
-  sinks and a sliding window is on Blackwell is not known. Here biases of first products are kernels of their own,
-  where cuBLAS adds them as it multiplies.
+- **GPT-OSS 120B in 16 bits** is predicted 12 to 16 % too fast on H100, 17 to 24 % on B200 and B300, 18 to 20 % on
+  GB300, and 11 to 27 % on GB200; in 8 bits, with graphs, 9 % on GB300 and 21 % on GB200, without them a third on B300.
+  Of Megatron Core's ops of experts (core/transformer/moe/experts.py, fusions/fused_bias_geglu.py) what is read and
+  written is expressed, as are waits of the host: biases and clamps are kernels of their own. In 8 bits with the same
+  layout a step on GB200 is 3.5 % shorter than in 16 (NVIDIA-NeMo/Megatron-Bridge, pull request 3561), so that it is not
+  products that are missing; those of its experts were measured on an H200, in 16-bit floats, at 480 to 680 Tflop/s, 650
+  in one kernel. Attention is not written out there: its scores would not fit. How fast cuDNN's attention with sinks and
+  a sliding window is on Blackwell is not known. Here biases of first products are kernels of their own, where cuBLAS
+  adds them as it multiplies.
 - **GPT-OSS 120B with experts on 64 GPUs of 8 nodes** (26.02) takes as long on B300 as on B200: as if all-to-alls went
   at 36 GB/s for each GPU on both, where cards of B300 send 100 GB/s. It is predicted 40 % too fast there, 17 % on B200.
   Such cards would explain half of what is missing of B300's other runs of this model, whose gradients cross nodes.
@@ -185,11 +235,12 @@ CAUSES = """## What does not fit, and why
   found.
 - **torchtitan with tensor parallelism and 8-bit floats** (titan_dense:1, 2) is predicted 14 % too slow. A third
   of the step is communication: its gathers before products are in 8 bits, and here in 16.
-- **torchtitan of 2025 on H200** (titan_dense:9, 10) is predicted 13 % too fast, and to hold 71 GB of reported 51: its
+- **torchtitan of 2025 on H200** (titan_dense:9, 10) is predicted 13 % too fast, and to hold 59 GB of reported 51: its
   scripts compile the loss, which no column says.
-- **torchtitan** reserves more than tensors take, by 20.5 % in the mean of rows 1 to 7, which its definition states. Its
-  GPUs have 500 W; by how much that slows products is what an H200 shows at its own limit. Bf16 on them (1, 2, 4, 5) is
-  predicted 6 to 8 % too fast: where voltage falls no further, clocks fall with power more than that (not measured).
+- **torchtitan** reports what its allocator has reserved, a fifth more than tensors take in the mean of rows 1 to 7. Why
+  so much is reserved is not found: it is in the band of memory, not in the model. Its GPUs have 500 W; by how much that
+  slows products is what an H200 shows at its own limit. Bf16 on them (1, 2, 4, 5) is predicted 6 to 8 % too fast: where
+  voltage falls no further, clocks fall with power more than that (not measured).
 - **BLOOM on Jean Zay** (bloom) is predicted a fifth too fast, while like models of Megatron-LM on Selene (seqsel) are
   right within 8 %. What is missing is about 10 ms of a layer and a microbatch, and 5 ms more of each of its sequences,
   with one shard as with eight. Their script has the host wait for each op (`CUDA_LAUNCH_BLOCKING=1`), so that it is not
@@ -207,7 +258,7 @@ CAUSES = """## What does not fit, and why
   and 8 H100 are as fast as those with 500 W (torchtitan:2). AWS's (9, 10) are predicted within 9 %, and report as much
   memory as two sequences take, where the configuration has one. torchtitan of 2025 compiles the loss, or cuts it into
   chunks (11), which no column says: logits take less memory.
-- **NeMo AutoModel** (automodel) is predicted as FSDP2 in torch's kernels, up to half too slow: its layers are
+- **NeMo AutoModel** (automodel) is predicted as FSDP2 in torch's kernels, up to 37 % too slow: its layers are
   Transformer Engine's. Its state seems to be in 16 bits, for in Float32 it would not fit.
 - **Qwen3 235B in Megatron Core** (moe_zoo) is predicted a third too fast with NCCL's all-to-all in pipelines of 32
   ranks (4), and with four shards (5), and a quarter too slow with sequences of 32,768 tokens in two parts (7). Why is
@@ -221,7 +272,9 @@ CAUSES = """## What does not fit, and why
   Triton at 0.71 of it forward, at half backward.
 - With dropout, attention's forward pass takes twice as long on H100, its backward pass a fifth longer: what cuDNN 9.19
   takes on an H200. Kernels of 2024 may differ. On A100 it is what FlashAttention 2 takes there.
-- Aleph Alpha's code issues an op in 8 µs; an eager collective is issued in 20 µs. These are guesses.
+- The host takes no time to issue an op where no source says how long: in FSDP, llm-foundry, Paxml, torchtitan and Aleph
+  Alpha's code.
+- Each device gets as many tokens as another from routers. Where a run has natural routing, no column says so.
 - What no column says of a model is that of the published one of its sizes: ranks of latent attention, the norm of
   heads, the router. Latent attention of other models has the ranks that are Megatron Core's defaults.
 - B300 and GB300 multiply and attend as B200 and GB200 do: no measured ops are at hand. MXFP8's scales are moved
@@ -255,15 +308,81 @@ def main(words: Sequence[str]) -> None:
 
 def page(outcomes: Sequence[Outcome], later: Sequence[MeasuredRun] = ()) -> str:
     """The text of the page. `later`: runs that are not predicted yet."""
+    outcomes = with_memory_of_others(outcomes)
+    chose = [o for o in outcomes if _chose(o)]
     groups = summaries(outcomes)
-    parts = [HEAD, "## Errors\n", *_table(groups), "", "![Predicted over measured step times](truth/errors.svg)", ""]
-    parts += [*_bands(outcomes), ""]
-    parts += ["## Memory\n", *_memory(groups), "", CAUSES, *_frameworks({o.run.framework for o in outcomes}), ""]
+    parts = [HEAD, HELD_BACK, *_ranks([o for o in outcomes if not _chose(o)], all_of="all of these"), ""]
+    parts += ["![Predicted over measured step times](truth/errors.svg)", "", CHOSE, *_choices(chose), ""]
+    parts += [*_ranks(chose), "", BY_FILE, *_table(groups), "", *_bands(outcomes), ""]
+    parts += [*_memory(outcomes, groups), "", CAUSES, *_frameworks({o.run.framework for o in outcomes}), ""]
     parts += _left_out(outcomes)
     if later:
         listed = ", ".join(run.id for run in later)
         parts += ["## Runs that are not predicted yet", "", f"`make truth` continues with them: {listed}.", ""]
     return "\n".join(parts)
+
+
+@cache
+def published_by(file: str) -> str:
+    """The repository that a file is of, as its first line says; the file itself where it names none."""
+    path = HERE / f"{file}.csv"
+    found = re.search(r"github (\S+?)(@|\s)", path.read_text().partition("\n")[0]) if path.exists() else None
+    return found.group(1) if found else file
+
+
+def _by_source(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    found: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        found[published_by(outcome.run.source)].append(outcome)
+    return found
+
+
+def with_memory_of_others(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The same, each with the band of memory that all other sources say."""
+    sources = _by_source(outcomes)
+    bands = {name: memory_errors(some for other, some in sources.items() if other != name) for name in sources}
+    return [replace(o, memory=bands[published_by(o.run.source)]) for o in outcomes]
+
+
+def _chose(outcome: Outcome) -> bool:
+    """Whether runs of the same source chose a figure that this one is predicted with."""
+    causes = chain(FRAMEWORKS[outcome.run.framework].sources, *(found.causes for found in PARAMETERS.values()))
+    return any(published_by(outcome.run.source) in each.chosen_by for each in causes)
+
+
+def _choices(chose: Sequence[Outcome]) -> list[str]:
+    """What runs of these sources chose."""
+    sources = {published_by(o.run.source) for o in chose}
+    causes = dict.fromkeys(each for found in FRAMEWORKS.values() for each in found.sources)
+    return [_caused(each) for each in causes if sources & {*each.chosen_by}]
+
+
+def _ranks(outcomes: Sequence[Outcome], all_of: str = "") -> list[str]:
+    """A table by source: ranks first, then errors."""
+    sources = _by_source(outcomes)
+    named = [(_marked(name, some), summary(name, some)) for name, some in sorted(sources.items())]
+    heads = ("source", "runs", "ρ within", "regret", "worst", "MAPE", "median", "p90", "worst", "bias", "ρ")
+    lines = ["", f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1)]
+    lines += [_ranked(name, g) for name, g in named]
+    if all_of:
+        every, times = summary(all_of, outcomes), [g.time for _, g in named if g.time is not None]
+        lines.append(_ranked(f"**{all_of}**", every))
+        of_sources = [
+            f"{100 * median(x):.1f} %" for x in zip(*((t.mean, t.median, t.p90, t.worst) for t in times), strict=True)
+        ]
+        bias = f"{100 * median(t.bias for t in times):+.1f} %"
+        lines.append(f"| **median of sources** | {' | '.join(['', '', '', '', *of_sources, bias, ''])} |")
+    return lines
+
+
+def _marked(name: str, outcomes: Sequence[Outcome]) -> str:
+    later = {o.run.source in LATER for o in outcomes}
+    return name + (" †" if later == {True} else " (†)" if True in later else "")
+
+
+def _ranked(name: str, g: GroupFigures) -> str:
+    cells = [name, f"{g.expressed} of {g.runs}", _number(g.rank_within), _percent(g.regret), _percent(g.worst_regret)]
+    return f"| {' | '.join([*cells, *_errors(g.time), _number(g.rank)])} |"
 
 
 def bands(outcomes: Sequence[Outcome]) -> dict[str, PublishedErrors]:
@@ -283,47 +402,76 @@ def _bands(outcomes: Sequence[Outcome]) -> list[str]:
         lines.append(f"| {name or 'all'} | {errors.low:.2f} to {errors.high:.2f} | {100 * errors.apart:.0f} % |")
     share = held_back(outcomes)
     if share is not None:
-        lines += ["", f"Of runs of a file, {100 * share:.0f} % lie in the band of all other files."]
+        lines += ["", f"Of runs of a source, {100 * share:.0f} % lie in the band of all other sources."]
     return lines
 
 
 def held_back(outcomes: Sequence[Outcome]) -> float | None:
-    """What share of runs lies in the band of all other files: of sources that the band has not seen."""
-    judged = [o for o in outcomes if o.run.source not in HOST_BOUND and o.time_error is not None]
+    """What share of runs lies in the band of all other sources, which the band has not seen."""
+    judged = _by_source([o for o in outcomes if o.run.source not in HOST_BOUND and o.time_error is not None])
     within: list[bool] = []
-    for source in {o.run.source for o in judged}:
-        errors = published_errors([o for o in judged if o.run.source != source])
-        ratios = [1 / (1 + (o.time_error or 0.0)) for o in judged if o.run.source == source]
+    for name, some in judged.items():
+        errors = published_errors([o for other, others in judged.items() if other != name for o in others])
+        ratios = [1 / (1 + (o.time_error or 0.0)) for o in some]
         within += [errors.low <= ratio <= errors.high for ratio in ratios] if errors is not None else []
     return sum(within) / len(within) if within else None
 
 
 def _table(groups: Sequence[GroupFigures]) -> list[str]:
-    lines = ["| file/framework | runs | MAPE | median | p90 | bias | ρ | ρ within | regret |", "|---|" + "---:|" * 8]
-    for g in groups:
-        cells = [g.name, f"{g.expressed} of {g.runs}", *_errors(g.time), _number(g.rank), _number(g.rank_within)]
-        cells.append("" if g.regret is None else f"{100 * g.regret:.1f} %")
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+    heads = ("file/framework", "runs", "ρ within", "regret", "worst", "MAPE", "median", "p90", "worst", "bias", "ρ")
+    return [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1), *(_ranked(g.name, g) for g in groups)]
 
 
-def _memory(groups: Sequence[GroupFigures]) -> list[str]:
-    text = "Whether a run fits, and its peak: `missed` ran out of memory and was predicted to fit.\n"
-    lines = [text, "| file/framework | fits: right | missed | false alarms | peak: MAPE | median | p90 | bias |"]
-    lines.append("|---|" + "---:|" * 7)
+def _memory(outcomes: Sequence[Outcome], groups: Sequence[GroupFigures]) -> list[str]:
+    every, counts = memory_band(outcomes), FitCounts.of(outcomes)
+    lines = [MEMORY, f"The band of all sources is {every.low:.2f} to {every.high:.2f}."]
+    decided, out = counts.n - counts.open, sum(o.run.status == "oom" and o.fit is not None for o in outcomes)
+    lines.append(
+        f"Of {counts.n} runs, {out} of them out of memory, {_share(decided, counts.n)} are decided. "
+        f"Of {counts.fitting} that fit, {counts.missed} ran out of memory ({_share(counts.missed, counts.fitting)}); "
+        f"of {counts.not_fitting} that do not fit, {counts.false_alarms} ran "
+        f"({_share(counts.false_alarms, counts.not_fitting)}).\n"
+    )
+    lines.append(
+        "| file/framework | right | missed | false alarms | may not fit | peak: MAPE | median | p90 | worst | bias |"
+    )
+    lines.append("|---|" + "---:|" * 9)
     for g in groups:
         if g.memory.n:
-            counts = [f"{g.memory.right} of {g.memory.n}", str(g.memory.missed), str(g.memory.false_alarms)]
-            lines.append(f"| {' | '.join([g.name, *counts, *_errors(g.memory_error)])} |")
+            cells = [
+                f"{g.memory.right} of {g.memory.n}",
+                *map(str, (g.memory.missed, g.memory.false_alarms, g.memory.open)),
+            ]
+            lines.append(f"| {' | '.join([g.name, *cells, *_errors(g.memory_error)])} |")
     return lines
+
+
+def memory_band(outcomes: Sequence[Outcome]) -> MemoryErrors:
+    """The band of memory that all sources say."""
+    return memory_errors(_by_source(outcomes).values())
+
+
+def _share(part: int, of: int) -> str:
+    return f"{100 * part / of:.1f} %" if of else "none"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"
 
 
 def _frameworks(names: set[str]) -> list[str]:
     lines = ["## What frameworks are taken to do", ""]
     for name in sorted(names):
         found = FRAMEWORKS[name]
-        lines += [f"`{name}`: {found.title}.", "", *(f"- {source}" for source in found.sources), ""]
-    return lines
+        lines += [f"`{name}`: {found.title}.", "", *map(_caused, found.sources), ""]
+    lines += ["All frameworks, and machines beside what their profiles cite:", ""]
+    return [*lines, *(_caused(each) for _, found in sorted(PARAMETERS.items()) for each in found.causes), ""]
+
+
+def _caused(by: Cause) -> str:
+    """The parameters that a cause is of, and where it is read."""
+    names = ", ".join(f"`{name}`" for name in by.of)
+    return f"- {names}: {by}" if names else f"- {by}"
 
 
 def _left_out(outcomes: Sequence[Outcome]) -> list[str]:
@@ -343,8 +491,8 @@ def _left_out(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _errors(of: Errors | None) -> list[str]:
     if of is None:
-        return [""] * 4
-    return [*(f"{100 * x:.1f} %" for x in (of.mean, of.median, of.p90)), f"{100 * of.bias:+.1f} %"]
+        return [""] * 5
+    return [*(f"{100 * x:.1f} %" for x in (of.mean, of.median, of.p90, of.worst)), f"{100 * of.bias:+.1f} %"]
 
 
 def _number(value: float | None) -> str:

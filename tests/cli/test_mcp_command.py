@@ -138,6 +138,7 @@ def test_figures_are_those_of_the_simulation(answer):
     assert found["latency"] == show_seconds(own.latency_s)
     assert found["peak_memory"] == show_bytes(own.devices[1].peak_memory_bytes)
     assert found["fits"] is True
+    assert found["fit"] == "fits"
 
 
 def test_a_pipeline_is_written_compared_and_explained(session, answer):

@@ -49,6 +49,7 @@ def test_a_published_model_by_name_with_sizes_of_its_own(distir):
     document = json.loads(found.out)
     assert document["configurations"] == 3
     assert document["rows"][0]["fits"]
+    assert document["rows"][0]["fit"] == "fits"
     serving = ("--phase", "decode", "--context", "256", "--hardware", "dgx-h100")
     assert distir("search", "llama3-8b", *sizes[:-2], *words, *serving).code == 0
 

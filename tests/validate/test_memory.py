@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from run_samples import row, text
 
+from distir.cost.hardware import MemoryErrors
 from distir.validate import plan_of, predict
-from distir.validate.memory import parts_by_device, totals_by_device
+from distir.validate.memory import RunMemory, memory_of, parts_by_device, totals_by_device
 from distir.validate.predictions import simulated, simulation_of
 from distir.validate.runs import parse_runs, read_runs
 
@@ -182,19 +183,6 @@ def test_stages_of_torchtitan_hold_weights_and_gradients_whole_and_others_a_part
     assert whole > 1.5 * part
 
 
-def test_what_an_allocator_does_not_use_is_given_back_before_memory_is_short():
-    one = run(framework="torchtitan", tp=1, pp=1, dp=4)
-    program, simulation = plan_of(one), simulated(one)
-    (roomy,) = parts_by_device(program, simulation).values()
-    held = roomy.tensors + roomy.outside
-    some = program.memory.fragmentation * roomy.tensors
-    assert roomy.reserved == round(some)
-    ((device, use),) = simulation.memory_uses.items()
-    simulation.memory_uses[device] = replace(use, capacity_bytes=round(held + some / 2))
-    (short,) = parts_by_device(program, simulation).values()
-    assert short.needed == round(held + some / 2)
-
-
 @pytest.mark.parametrize(
     ("layers", "virtual", "sizes"), [(6, 2, "1,2,2,1"), (6, 4, "0,1,1,1,1,1,1,0"), (8, 2, "uniform"), (5, 2, "uniform")]
 )
@@ -216,3 +204,13 @@ def test_with_muon_matrices_have_one_momentum_and_16_bits_beside_their_8():
     (momentum,), (moments,) = (parts_by_device(p, simulation_of(p)).values() for p in (muon, adam))
     matrices = one.layers * (4 * one.hidden**2 + 2 * one.hidden * one.ffn)
     assert moments.optimizer - momentum.optimizer == 4 * matrices
+
+
+def test_a_run_may_not_fit_where_the_errors_of_memory_leave_it_open():
+    found = RunMemory(needed=95, capacity=100, reported=90, errors=MemoryErrors(0.8, 1.25))
+    assert (found.fits, found.fit) == (True, "may not fit")
+    assert replace(found, needed=80).fit == "fits"
+    assert replace(found, needed=130).fit == "does not fit"
+    assert replace(found, needed=80, host_fits=False).fit == "does not fit"
+    one = run()
+    assert memory_of(plan_of(one), simulated(one)).errors == plan_of(one).hardware.memory_errors

@@ -2,14 +2,19 @@
 
 from dataclasses import replace
 
-from distir.validate import FRAMEWORKS, framework
+from distir.validate import FRAMEWORKS, cause, framework
+
+MEGATRON = FRAMEWORKS["megatron"]
 
 framework(
     replace(
-        FRAMEWORKS["megatron"],
+        MEGATRON,
         name="my-megatron",
         title="our fork of Megatron-LM",
-        sources=("train/arguments.py of our fork: CUDA graphs of whole layers, gradients are reduced in BFloat16",),
+        sources=(
+            cause("issue gradients", "train/arguments.py of our fork: graphs of whole layers, gradients in BFloat16"),
+            *MEGATRON.sources,
+        ),
         issue=5e-6,
         gradients="bf16",
     )
