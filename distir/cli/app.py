@@ -97,14 +97,15 @@ def _run(arguments: list[str]) -> int:
 
 
 def _warn(others: Callable[..., None]) -> Callable[..., None]:
-    """Show plugin warnings in the format of DistIR's warnings, and other warnings unchanged."""
+    """Show plugin warnings in the format of DistIR's warnings, others as Python does; no control characters."""
+    from distir.diagnostics.visible import visible_lines
     from distir.ir.registry import PluginWarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
         if issubclass(category, PluginWarning):
             output.complain("warning", str(message), "repair or uninstall the package")
         else:
-            others(message, category, *where)
+            others(visible_lines(str(message)), category, *where)
 
     return show
 

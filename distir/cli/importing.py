@@ -290,7 +290,8 @@ def _told(kind: str, make: Callable[[], Imported]) -> Imported:
     from distir.importers import ImportRefused
 
     try:
-        return make()
+        with output.visible_logs():
+            return make()
     except ImportRefused as refused:
         raise Refused(refused.message, refused.help) from None
     except IsADirectoryError as error:

@@ -99,6 +99,24 @@ def complain(severity: str, message: str, help: str | None = None) -> None:
     tell(message + (f"\n  help: {help}" if help else ""))
 
 
+@contextmanager
+def visible_logs() -> Generator[None]:
+    """What libraries log in the block may quote a file: it is shown without control characters."""
+    import logging
+
+    before = logging.getLogRecordFactory()
+
+    class VisibleRecord(logging.LogRecord):
+        def getMessage(self) -> str:  # noqa: N802 - its name in `logging`
+            return _shown(super().getMessage())
+
+    logging.setLogRecordFactory(VisibleRecord)
+    try:
+        yield
+    finally:
+        logging.setLogRecordFactory(before)
+
+
 def in_colour(stream: TextIO) -> bool:
     """Whether a stream is a terminal with colours enabled."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

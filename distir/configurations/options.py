@@ -33,6 +33,10 @@ IDLE_WORDS = frozenset((
 """Words of options that change nothing of what a step computes, sends or holds, whatever the framework."""
 
 
+LONGEST = 60
+"""How many characters of a value messages quote."""
+
+
 class ConfigurationError(DistirError, ValueError):
     """A configuration that is not read or written: what is wrong, with file and line; `help`: what to do."""
 
@@ -239,7 +243,8 @@ class Options:
         except (ValueError, TypeError, KeyError, OverflowError):
             unset = isinstance(value, str) and "$" in value
             hint = "set that variable with `--set NAME=VALUE`; `--set 1=VALUE` is a script's `$1`" if unset else None
-            raise self.wrong(self.line(name), f"`{name}` expected {what}, found `{value}`", hint) from None
+            shown = value if len(f"{value}") <= LONGEST else f"{value}"[:LONGEST] + "…"
+            raise self.wrong(self.line(name), f"`{name}` expected {what}, found `{shown}`", hint) from None
 
     def rest(self) -> list[Remark]:
         """All notes, with those of options that have another value than their default and were not read."""

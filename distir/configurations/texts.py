@@ -20,6 +20,9 @@ _COMMENT = re.compile(r'(?P<string>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")|//[^\n]*|#[^
 _JSON_TOKEN = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|[\n{}\[\]:]')
 
 
+TOO_MUCH = "a value is too long or nested too deep"
+
+
 def of_toml(text: str, path: str) -> dict[str, Setting]:
     """Settings of a TOML text. Raises ConfigurationError."""
     try:
@@ -29,7 +32,7 @@ def of_toml(text: str, path: str) -> dict[str, Setting]:
         raise ConfigurationError(f"{place}: {error.message}") from None
     ends = _line_ends(text)
     lines = {key: _line(ends, place.key.start) for key, place in read.places.items()}
-    return dict(_flat(read.table, (), lines))
+    return _settings(read.table, lines, path)
 
 
 def of_json(text: str, path: str) -> dict[str, Setting]:
@@ -40,10 +43,10 @@ def of_json(text: str, path: str) -> dict[str, Setting]:
     except json.JSONDecodeError as error:
         raise ConfigurationError(f"{path}:{error.lineno}: {error.msg[:1].lower()}{error.msg[1:]}") from None
     except (ValueError, RecursionError):
-        raise ConfigurationError(f"{path}: a value is too long or nested too deep") from None
+        raise ConfigurationError(f"{path}: {TOO_MUCH}") from None
     if table is None:
         raise ConfigurationError(f"{path}:1: expected an object, found `{text.strip()[:20]}`")
-    return dict(_flat(table, (), _json_lines(text)))
+    return _settings(table, _json_lines(text), path)
 
 
 def _json_lines(text: str) -> dict[tuple[str, ...], int]:
@@ -80,15 +83,16 @@ def of_yaml(text: str, path: str) -> dict[str, Setting]:
         place = f"{path}:{mark.line + 1}" if mark else path
         raise ConfigurationError(f"{place}: {error.problem or 'not YAML'}") from None
     except RecursionError:
-        raise ConfigurationError(f"{path}: nested too deep") from None
+        raise ConfigurationError(f"{path}: {TOO_MUCH}") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise ConfigurationError(f"{path}: not YAML: {' '.join(str(error).split())[:80]}") from None
+        said = f"not YAML: {' '.join(str(error).split())[:80]}"  # a date that there is not, and the like
+        raise ConfigurationError(f"{path}: {TOO_MUCH if 'integer string' in str(error) else said}") from None
     if count > limits.SETTINGS:
         message = f"{path}: with aliases written out there are more than {limits.SETTINGS:,} values"
         raise ConfigurationError(message, "repeat fewer mappings by aliases")
     if table is None:
         raise ConfigurationError(f"{path}:1: expected a mapping of options")
-    return dict(_flat(table, (), dict(_yaml_lines(node, ()))))
+    return _settings(table, dict(_yaml_lines(node, ())), path)
 
 
 def _line_ends(text: str) -> list[int]:
@@ -110,6 +114,13 @@ def _written_out(node: Any, known: dict[Any, float]) -> float:
             total += sum(_written_out(part, known) for part in pair)
         known[node] = total
     return known[node]
+
+
+def _settings(table: Mapping[Any, Any], lines: Mapping[tuple[str, ...], int], path: str) -> dict[str, Setting]:
+    """The settings of a table, by names with dots. Raises ConfigurationError for numbers that no message can show."""
+    if limits.has_long_number(table):
+        raise ConfigurationError(f"{path}: {TOO_MUCH}")
+    return dict(_flat(table, (), lines))
 
 
 def _flat(

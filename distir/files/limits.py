@@ -6,6 +6,9 @@ nested, what refers to what, and numbers of things that are then made. Beyond th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import cast
+
 from distir.ir import dims
 
 NESTED = 100
@@ -19,6 +22,9 @@ SETTINGS = 100_000
 
 WORDS = 100_000
 """Words of a command line or of an array of a shell script, variables written out."""
+
+DIGITS = 4000
+"""Of a whole number: Python writes none with more than 4,300."""
 
 CHARACTERS = 1_000_000
 """Of a word of a command line, variables written out."""
@@ -52,6 +58,15 @@ ROWS = 1_000_000
 
 HEADER = 100_000_000
 """Bytes of a header that names tensors."""
+
+
+def has_long_number(value: object) -> bool:
+    """Whether a whole number among nested lists and tables has too many digits to be shown."""
+    if isinstance(value, Mapping):
+        return any(map(has_long_number, cast("Mapping[object, object]", value).values()))
+    if isinstance(value, list):
+        return any(map(has_long_number, cast("list[object]", value)))
+    return isinstance(value, int) and value.bit_length() > DIGITS * 3.3
 
 
 def meant(length: int) -> int:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from distir.analysis import check
+from distir.diagnostics import Diagnostic
+from distir.diagnostics.codes.names import UNKNOWN_OP
 from distir.importers.core import Freed, Imported, ImportRefused, Weight
 from distir.importers.declared import check_declared, check_elements
 from distir.importers.functions import Functions
@@ -156,7 +158,8 @@ def _translated(read: _Read, freed: Freed | None, weights: bool, outline: bool, 
     said = [*notes, *(_unknown(op, domain) for op, domain in functions.opaque.items())]
     imported = Imported((*functions.made.values(), *blocks, entry), main.weights if weights else {}, said)
     if freed is None:
-        return imported
+        wrong = () if read.declared is None else _wrong(imported)
+        return Imported(imported, imported.weights.entries, (*said, *wrong)) if wrong else imported
     _check_freed(imported, freed)
     whole = next((n for n in entry.returned if not _of_batch(main, n, freed)), None)
     if whole is None or freed.size == 1:
@@ -194,16 +197,29 @@ def _unknown(op: str, domain: str) -> str:
     )
 
 
+def _wrong(imported: Imported) -> tuple[str, ...]:
+    """What to say of a file with an op that does not fit its operands, or has an attribute that cannot be."""
+    error = next((error for error in check(imported).errors if error.code is not UNKNOWN_OP), None)
+    if error is None:
+        return ()
+    return (f"the model is wrong{_at(imported, error)}: {error.message}; `distir check` shows where, of the program",)
+
+
+def _at(imported: Imported, error: Diagnostic) -> str:
+    """What a statement that is wrong makes."""
+    site = error.site
+    if not isinstance(site, Site) or site.index is None:
+        return ""
+    made = next(filter(None, results(imported.functions[site.function].body[site.index])), "")
+    return f" at `%{made}`"
+
+
 def _check_freed(imported: Imported, freed: Freed) -> None:
     """Raises ImportRefused where the model holds for the one batch size that it was exported with."""
     errors = check(imported).errors
     if errors:
-        site, where = errors[0].site, ""
-        if isinstance(site, Site) and site.index is not None:
-            made = next(filter(None, results(imported.functions[site.function].body[site.index])), "")
-            where = f" at `%{made}`"
         raise ImportRefused(
-            f"the batch size {freed.size} is fixed inside the model{where}: {errors[0].message}",
+            f"the batch size {freed.size} is fixed inside the model{_at(imported, errors[0])}: {errors[0].message}",
             "export the model with a symbolic batch dimension",
         )
 

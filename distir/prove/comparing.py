@@ -50,8 +50,8 @@ class Failure:
     """Which of the values that the distributed program returns it is, where none of its statements is to blame."""
     is_copy: bool = False
     """Whether that counts what the entry function returns, not what is gathered of it."""
-    total: tuple[MadeBy, str] | None = None
-    """The collective that adds up what should be a sum, and its result."""
+    noted: tuple[MadeBy, str] | None = None
+    """Another statement that tells why, and what to say of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +130,14 @@ def _site(module: Module, failure: Failure) -> Site:
     if place is None:
         entry = module.entry()
         assert entry is not None
-        last = entry if failure.is_copy else module.functions.get(f"{entry.name}.gather", entry)
+        gather = entry if failure.is_copy else module.functions.get(f"{entry.name}.gather", entry)
+        last, returned = gather, failure.returned
+        if gather is not entry and returned is not None:
+            taken = {param.name: number for number, param in enumerate(gather.params)}
+            passed = taken.get(str(gather.returned[returned]))
+            last, returned = (gather, returned) if passed is None else (entry, passed)
         index = len(last.body) - 1 if last.body and isinstance(last.body[-1], Return) else None
-        part = None if failure.returned is None or index is None else Part("operand", failure.returned)
-        return Site(last.name, index, part)
+        return Site(last.name, index, None if returned is None or index is None else Part("operand", returned))
     called = Counter(s.function for f in module for s in f.body if isinstance(s, Call))
     for function, call, _ in place.calls:
         if called[call.function] > 1:  # the function is right for other calls, or would be marked for all
@@ -147,10 +151,9 @@ def _notes(module: Module, site: Site, failures: Sequence[Failure]) -> Iterator[
     if place is not None and site.function != place.function:
         inner = _statement(module, place.function, place.statement)
         yield Note(f"it leads to this statement of `@{place.function}`", inner)
-    if failures[0].total is not None:
-        made, result = failures[0].total
-        unused = "" if is_used(module.functions[made.function].body, result) else ", and nothing uses it"
-        yield Note(f"`%{result}` is this sum{unused}", _statement(module, made.function, made.statement))
+    if failures[0].noted is not None:
+        made, said = failures[0].noted
+        yield Note(said, _statement(module, made.function, made.statement))
     yield Note(_results(list(dict.fromkeys(failure.result for failure in failures))))
 
 
@@ -196,24 +199,26 @@ def failure(against: Reference, name: str, returned: int, wanted: TermPiece, fou
     if found is None:
         return Failure(name, None, "there is a tuple of other parts in its place", returned=returned)
     words, domain = against.words, against.domains[-1]
+    in_place = _in_place(found.form, wanted.form)
     new = sorted(atom for atom in _reached(a for a, _, _ in found.terms) if atom.origin and not atom.origin.sequential)
     for atom in new:
         if atom.kind == "unknown":
             return _blamed(against, name, domain.maker(atom), atom.reason or "nothing is known of it")
         if words.contradicts(atom):
             reached = _reached([atom])
-            return _contradicting(against, name, next((a for a in new if a in reached and words.is_other(a)), atom))
+            first = next((a for a in new if a in reached and words.is_other(a)), atom)
+            return _contradicting(against, name, first, in_place.get(first))
     same = {atom for atom, _, _ in wanted.terms} == {atom for atom, _, _ in found.terms}
     if not same:
         for atom in new:
-            if (reason := words.strange(atom)) is not None:
+            if (reason := words.strange(atom, in_place.get(atom))) is not None:
                 return _blamed(against, name, domain.maker(atom), reason)
     first = of_first(found)
     said = against.partial_sums.counted(first) or _multiple(words, wanted, found)
     over = "" if said else against.partial_sums.over(first)
-    total = domain.history.sum_of(found) if over else None
+    total = _total(domain, found) if over else None
     said = said or words.of(found) + (f"{over}: {MISSING}" if over else "")
-    return Failure(name, None, f"expected {words.of(wanted)}, found {said}", returned=returned, total=total)
+    return Failure(name, None, f"expected {words.of(wanted)}, found {said}", returned=returned, noted=total)
 
 
 def _multiple(words: Wording, wanted: TermPiece, found: TermPiece) -> str | None:
@@ -238,15 +243,34 @@ def _blamed(against: Reference, name: str, made: MadeBy | None, reason: str) -> 
     if counted is None and reason.endswith(MISSING):
         operand = next((piece for piece in pieces(first.given) if piece.is_partial), None)
         said = "" if operand is None else partial.over(operand)
-        total = against.domains[-1].history.sum_of(made.given)
-        return Failure(name, made, reason.replace(PARTIAL, PARTIAL + said), total=total)
-    return Failure(name, made, counted or reason)
+        total = _total(against.domains[-1], made.given)
+        return Failure(name, made, reason.replace(PARTIAL, PARTIAL + said), noted=total)
+    return Failure(name, made, counted or reason, noted=_disordered(against.domains[-1], made.given))
 
 
-def _contradicting(against: Reference, name: str, atom: Atom) -> Failure:
-    """The failure of an op on other operands than the sequential program gives it, or of what made these."""
-    domain, reason = against.domains[-1], against.words.strange(atom) or ""
-    used, other = domain.maker(atom), against.words.alike(atom)
+def _total(domain: Relations, values: Related) -> tuple[MadeBy, str] | None:
+    """The collective that adds up partial sums among values."""
+    found = domain.history.sum_of(values)
+    if found is None:
+        return None
+    made, result = found
+    unused = "" if is_used(domain.module.functions[made.function].body, result) else ", and nothing uses it"
+    return made, f"`%{result}` is this sum{unused}"
+
+
+def _disordered(domain: Relations, values: Related) -> tuple[MadeBy, str] | None:
+    """The statement that joined places in another order than the whole has them in, which values among these have."""
+    found = domain.history.disordering(values)
+    return None if found is None else (found[0], f"`%{found[1]}` has places in another order than the whole value")
+
+
+def _contradicting(against: Reference, name: str, atom: Atom, in_place: Atom | None) -> Failure:
+    """The failure of an op on other operands than the sequential program gives it, or of what made these.
+
+    `in_place`: the op that is in its place in what is due.
+    """
+    domain, reason = against.domains[-1], against.words.strange(atom, in_place) or ""
+    used, other = domain.maker(atom), against.words.alike(atom, in_place)
     pairs = zip(atom.operands, other.operands, strict=True) if used is not None and other is not None else ()
     index = next((i for i, (given, due) in enumerate(pairs) if given != due), None)
     if used is None or other is None or index is None:
@@ -280,6 +304,18 @@ def _grown(against: Reference, given: Form, due: Form) -> tuple[MadeBy, str] | N
             said = f"`%{made.statement.results[0]}` counts {value} {times / most:g} times, and it is due once"
             return made, said + reasons.of_sum(made.statement, times / most)
     return None
+
+
+def _in_place(found: Form, due: Form) -> dict[Atom, Atom]:
+    """What a value is made of, with what is in the same place of the value that is due: ops of one kind."""
+    pairs: dict[Atom, Atom] = {}
+    stack = [(found, due)]
+    while stack:
+        for (atom, _), (other, _) in zip(*stack.pop(), strict=False):
+            if atom not in pairs and atom is not other and atom.kind == other.kind:
+                pairs[atom] = other
+                stack += zip(atom.operands, other.operands, strict=False)
+    return pairs
 
 
 def _reached(atoms: Iterable[Atom]) -> set[Atom]:

@@ -20,7 +20,6 @@ from distir.ir import (
     Attributes,
     Call,
     Function,
-    Literal,
     Module,
     Param,
     Statement,
@@ -40,10 +39,10 @@ from distir.prove.structure import (
     Place,
     ReadTerms,
     Structures,
-    Term,
     TermsApart,
     TooDifferent,
 )
+from distir.prove.words import attributes
 from distir.syntax import print_literal
 
 Terms = Callable[[Module, Module], Proof]
@@ -193,8 +192,8 @@ class _Words:
             given, due = at.operand
             return f"{what} is given {self._given(given)}, and in the sequential program {self._due(due)}"
         a, b = self.terms[at.one], self.terms[at.other]
-        if a.op and a.op == b.op and (found := _attributes(a, b)):
-            return f"{what} has {found}, and in the sequential program {_attributes(b, a)}"
+        if a.op and a.op == b.op and (found := attributes(a.attrs, b.attrs)):
+            return f"{what} has {found}, and in the sequential program {attributes(b.attrs, a.attrs)}"
         return f"{what} is in the place of {self._due(at.other)}, in the sequential program"
 
     def _given(self, number: Number) -> str:
@@ -213,9 +212,3 @@ class _Words:
         if name is None:
             return f"a result of `{term.op}`" if term.op else "another value"
         return f"`%{name}`, of `{term.op}`" if term.op else f"`%{name}`"
-
-
-def _attributes(one: Term, other: Term) -> str:
-    """The attributes of one that the other has otherwise."""
-    mine, others = one.attrs, other.attrs
-    return ", ".join(f"`{n} = {print_literal(v)}`" for n, v in mine.items() if Literal(v) != Literal(others.get(n, "")))

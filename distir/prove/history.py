@@ -69,6 +69,28 @@ class PastStatements:
         parts = [(atom, own, device_of(x)) for x in pieces(values) for atom, _, own in x.terms if own]
         return next((self._totals[part] for part in parts if part in self._totals), None)
 
+    def disordering(self, values: Any) -> tuple[MadeBy, str] | None:
+        """The statement that first joined places in another order, of values that have them so, and its result."""
+        seen: set[TermPiece] = set()
+        found, given = None, values
+        while (piece := next((x for x in pieces(given) if _is_disordered(x)), None)) and piece not in seen:
+            seen.add(piece)
+            if piece not in self._first:
+                break
+            found = self._first[piece]
+            given = found[0].given
+        return found
+
+    @cached_property
+    def _first(self) -> dict[TermPiece, tuple[MadeBy, str]]:
+        """The first statement that made each value, and its result."""
+        found: dict[TermPiece, tuple[MadeBy, str]] = {}
+        for made, results in self.entries:
+            for name, result in zip(made.statement.results, results, strict=False):
+                for piece in pieces(result):
+                    found.setdefault(piece, (made, name))
+        return found
+
     @cached_property
     def _alone(self) -> dict[Atom, dict[TermPiece, None]]:
         """The values that are parts of one atom."""
@@ -151,6 +173,11 @@ def device_of(piece: TermPiece) -> int | None:
 def is_used(body: Sequence[Statement], name: str) -> bool:
     """Whether a statement of a body takes a value."""
     return any(isinstance(s, (Apply, Call, Return)) and name in s.args for s in body)
+
+
+def _is_disordered(piece: TermPiece) -> bool:
+    """Whether a value has places before ones that the whole has them behind."""
+    return any(list(runs) != sorted(runs) for runs in places.of_first(piece.runs))
 
 
 def _times(piece: TermPiece, atom: Atom) -> float:

@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import Any
 
 from distir.ir import Attributes, Dense, DimensionError, Literal, TensorType
-from distir.ir.literals import identity
 from distir.ir.types import HOST
 from distir.ops import Op, Reject, Value, bind, infer_types, type_of
 from distir.ops.layout import Layout, Letters
@@ -125,7 +124,7 @@ def _made(
 ) -> list[TermPiece]:
     """The pieces of the op's results. Raises Unproved for a partial sum where the sum is needed."""
     values = tuple([None if piece is None else piece.value for piece in operands])
-    linear, dtypes, key = _of_values(op, lifted.attrs, values)
+    linear, dtypes = _of_values(op, values)
     linear |= more
     partial = [i for i, piece in enumerate(lifted.operands) if piece is not None and piece.is_partial]
     if len(partial) > 1 or (partial and partial[0] not in linear):
@@ -162,7 +161,7 @@ def _made(
             if linear and any(not own[i] for i in linear if lifted.operands[i] is not None):
                 continue  # linear in zeros
             whole = lifted.wholes[j]
-            details = OpDetails(j, key, dtypes, shapes, max(len(results), op.saved))
+            details = OpDetails(j, lifted.attrs, dtypes, shapes, max(len(results), op.saved))
             atom = algebra.terms.atom(op.name, whole, tuple(own), details, tuple(sorted(linear)))
             sums = [(algebra.sum_number((atom, letter), size), at) for letter, size, at in lifted.contracted[j]]
             for number, at in addends:  # of an operand: the sum over the op on the addends
@@ -176,12 +175,9 @@ def _made(
 
 
 @lru_cache(maxsize=1 << 12)  # shards, replicas and microbatches repeat
-def _of_values(
-    op: Op, attrs: Attributes, values: tuple[Value, ...]
-) -> tuple[frozenset[int], tuple[str | None, ...], tuple[tuple[str, object], ...]]:
-    """The operands in each of which an op is linear, their element types, and what tells its attributes apart."""
-    dtypes = tuple([None if v is None else _dtype(v) for v in values])
-    return _linear(op, values), dtypes, tuple(sorted((name, identity(value)) for name, value in attrs.items()))
+def _of_values(op: Op, values: tuple[Value, ...]) -> tuple[frozenset[int], tuple[str | None, ...]]:
+    """The operands in each of which an op is linear, and their element types."""
+    return _linear(op, values), tuple([None if v is None else _dtype(v) for v in values])
 
 
 def _lifted(

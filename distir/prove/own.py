@@ -13,7 +13,7 @@ The part may be several runs then, counted one after the other.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 from distir.prove import runs
 from distir.prove.algebra import Algebra
@@ -240,8 +240,9 @@ def _range(guard: Atom) -> _Range | None:
     if remainder is None or first is None:
         return None
     size = _filled(remainder.operands[1])
-    fmod: Any = dict(remainder.details.attributes).get("fmod")
-    if size is None or first < 0 or first + round(count) > round(size) or fmod is None or fmod[-1] is not False:
+    if size is None or first < 0 or first + round(count) > round(size):
+        return None
+    if remainder.details.attributes.get("fmod") is not False:
         return None
     return _Range(remainder, first, round(count), round(size))
 

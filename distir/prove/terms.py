@@ -14,6 +14,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from distir.ir import Attributes
+
 DIGITS = 12
 """To so many digits factors are computed. Those that are a simple fraction then, are that: 1/3 three times is 1."""
 
@@ -35,7 +37,7 @@ class OpDetails:
     """What distinguishes an op's results besides the operands."""
 
     result: int
-    attributes: tuple[tuple[str, object], ...]
+    attributes: Attributes
     dtypes: tuple[str | None, ...]
     shapes: tuple[Shape | None, ...]
     """Of the operands; None: left out."""

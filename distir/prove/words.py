@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
+from distir.ir import Constant, Literal
 from distir.prove import runs as places
 from distir.prove.algebra import Algebra
 from distir.prove.pieces import Addends, Term, TermPiece
 from distir.prove.terms import MOVEMENTS, Atom, Form, OpDetails, Shape, scaled_out
+from distir.syntax import print_literal
 
 FLOATS = ("Float", "BFloat")
+
+NOTHING = "nothing"
 
 MOST = 3
 """How many terms of a sum are named."""
@@ -98,20 +103,22 @@ class Wording:
             return f"`%{atom.origin.statement.results[0]}`"
         return f"a `{atom.kind}`"
 
-    def alike(self, atom: Atom) -> Atom | None:
-        """The op of the sequential program that is most like one which it does not have; None where it has none."""
-        best: tuple[tuple[bool, int, int], Atom] | None = None
+    def alike(self, atom: Atom, due: Atom | None = None) -> Atom | None:
+        """The op of the sequential program that is most like one which it does not have; None where it has none.
+
+        `due`: which it is, where others are as like.
+        """
+        best: tuple[tuple[bool, bool, int, int, bool], Atom] | None = None
         for other in self.algebra.terms:
             if other.kind != atom.kind or other.origin is None or not other.origin.sequential:
                 continue
-            if len(other.operands) != len(atom.operands):
-                continue
-            pairs = list(zip(atom.operands, other.operands, strict=True))
+            pairs = list(zip(atom.operands, other.operands, strict=False))
             same = sum(a == b for a, b in pairs) + (other.shape == atom.shape)
             alike = other.details == atom.details
             atoms = sum(len({x for x, _ in a} & {x for x, _ in b}) for a, b in pairs)
-            if best is None or (alike, same, atoms) > best[0]:
-                best = (alike, same, atoms), other
+            key = (len(other.operands) == len(atom.operands), alike, same, atoms, other is due)
+            if best is None or key > best[0]:
+                best = key, other
         return None if best is None else best[1]
 
     def contradicts(self, atom: Atom) -> bool:
@@ -147,29 +154,56 @@ class Wording:
         inner = [a for form in atom.operands for a, _ in form]
         return all(a.origin is None or a.origin.sequential for a in inner) and not self._is_given(atom)
 
-    def strange(self, atom: Atom) -> str | None:
-        """What the sequential program has instead of an op that it does not have; None of what is no op."""
+    def strange(self, atom: Atom, due: Atom | None = None) -> str | None:
+        """What the sequential program has instead of an op that it does not have; None of what is no op.
+
+        `due`: which of its ops that is, where others are as like.
+        """
         if atom.kind in MOVEMENTS or atom.kind in ("guarded", "greatest", "constant", "fill"):
             return None
         if self._is_given(atom):
             return None
-        other = self.alike(atom)
+        other = self.alike(atom, due)
         if other is None:
             return f"the sequential program has no `{atom.kind}`"
-        given = [self._operand(atom, i) for i in range(len(atom.operands)) if atom.operands[i] != other.operands[i]]
-        due = [self._operand(other, i) for i in range(len(atom.operands)) if atom.operands[i] != other.operands[i]]
-        if not given:
-            return f"`{atom.kind}` has other attributes or sizes than in the sequential program"
-        found, wanted = " and ".join(given), " and ".join(due)
+        pairs = enumerate(zip_longest(atom.operands, other.operands, fillvalue=()))
+        differing = [i for i, (own, its) in pairs if own != its]
+        given = [self._operand(atom, i) for i in differing]
+        wanted = " and ".join(self._operand(other, i) or NOTHING for i in differing)
+        if not differing:
+            return self._of_details(atom, other)
+        if not any(given):
+            return f"`{atom.kind}` is not given {wanted}, which the sequential program gives it"
+        found = " and ".join(said or NOTHING for said in given)
         return f"`{atom.kind}` is given {found}, where the sequential program gives it {wanted}"
 
-    def _operand(self, atom: Atom, index: int) -> str:
+    def _of_details(self, atom: Atom, other: Atom) -> str:
+        """What to say of an op that is given the same as another one and differs from it all the same."""
+        if isinstance(own := atom.details, OpDetails) and isinstance(its := other.details, OpDetails):
+            found, due = attributes(own.attributes, its.attributes), attributes(its.attributes, own.attributes)
+        else:
+            found = due = ""
+        if found and due:
+            return f"`{atom.kind}` has {found}, and in the sequential program {due}"
+        return f"`{atom.kind}` has other attributes or sizes than in the sequential program"
+
+    def _operand(self, atom: Atom, index: int) -> str | None:
+        """An operand; None where it is left out."""
+        shapes = atom.details.shapes if isinstance(atom.details, OpDetails) else ()
+        if index >= len(atom.operands) or (shapes and shapes[index] is None):
+            return None
         return self.form(atom.operands[index], self.shape_of(atom, index))
 
     def shape_of(self, atom: Atom, index: int) -> Shape:
         """The whole shape of an op's operand."""
         shapes = atom.details.shapes if isinstance(atom.details, OpDetails) else ()
         return (shapes[index] if index < len(shapes) else None) or atom.shape
+
+
+def attributes(of: Mapping[str, Constant], other: Mapping[str, Constant]) -> str:
+    """The attributes of an op that another one has otherwise."""
+    apart = (name for name, value in of.items() if name not in other or Literal(value) != Literal(other[name]))
+    return ", ".join(f"`{name} = {print_literal(of[name])}`" for name in apart)
 
 
 def _is_addend(form: Form, due: Form) -> bool:

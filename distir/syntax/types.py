@@ -31,7 +31,7 @@ from distir.ir import (
 )
 from distir.ir.places import OWNED, PENDING, ZIGZAG, Repeated, Shared, places
 from distir.syntax.fault import Fault, meant
-from distir.syntax.numbers import INT64, integer
+from distir.syntax.numbers import INT64, integer, large_list
 from distir.syntax.ranges import devices_of
 
 
@@ -112,6 +112,14 @@ def cut(parts: list[Any]) -> SplitAlong:
         hint = f"parts are in the order of the devices, as in `{of.axis}`, or in zig-zag: `{found}`"
         raise Fault(codes.UNEXPECTED, f"expected an axis, or `{ZIGZAG}` of one, found `{shown}`", hint)
     return found
+
+
+def many_blocks(parts: list[Any]) -> tuple[int, ...]:
+    sizes = large_list(parts)
+    other = next((size for size in sizes if not isinstance(size, int)), None)
+    if other is not None:
+        raise Fault(codes.UNEXPECTED, f"expected the size of a block, found `{other}`", child=0)
+    return tuple(map(int, sizes))
 
 
 def block_of(parts: list[Any]) -> Shared | Repeated:
@@ -275,6 +283,7 @@ RULES: dict[str, Callable[[list[Any]], Any]] = {
     "split": split,
     "cut": cut,
     "blocks": tuple,
+    "many_blocks": many_blocks,
     "block_of": block_of,
     "sum": total,
     "sum_sign": lambda parts: parts[0],

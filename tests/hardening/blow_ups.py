@@ -118,6 +118,53 @@ def open_brackets():
 
 
 @blow_up("a.dir", "check", "FILE")
+def quotients_of_products():
+    total = "(" + "+".join(f"A{i}" for i in range(14)) + ")"
+    return program("", f"%x: Tensor[Float32, ({'*'.join([total] * 80)}/2, {'*'.join(['(A+B)'] * 60)}/3), 1]")
+
+
+@blow_up("a.dir", "check", "FILE")
+def sizes_of_reshaped_products():
+    dims = ", ".join(f"A{i}+{i + 1}*B{i}" for i in range(30))
+    reshaped = "".join(f"  %y{i} = Flatten[axis = {i}](%x)\n  %s{i} = Size(%y{i})\n" for i in range(30))
+    return program(reshaped, f"%x: Tensor[Float32, ({dims}), 1]")
+
+
+@blow_up("a.dir", "check", "FILE")
+def differences_that_cancel():
+    factors = "*".join(f"(A{i}-A{i + 1})" for i in range(200))
+    return program("", f"%x: Tensor[Float32, ({'-'.join(f'A{i}' for i in range(700))}+{factors},), 1]")
+
+
+@blow_up("a.dir", "check", "FILE")
+def nested_types():
+    return program("", "%x: " + "Tuple[" * 1_400 + "Float32" + "]" * 1_400)
+
+
+@blow_up("a.dir", "check", "FILE")
+def repeats_of_ranges():
+    return program("".join(f"  repeat 65536 times {{\n    [%a{i}_{{1..65536}}] = Relu(%x)\n  }}\n" for i in range(150)))
+
+
+@blow_up("a.dir", "check", "FILE")
+def a_mesh_of_many_axes():
+    names = [f"a{i}" for i in range(62)]
+    mesh = ", ".join(f"{name} = 2" for name in names)
+    return f"func @main(%x: Tensor[Float32, (8@({', '.join(names)}), 8), 1]) mesh ({mesh}) {{\n  return %x\n}}\n"
+
+
+@blow_up("a.dir", "expand", "FILE")
+def blocks_of_a_placement():
+    placed = f"2500@dp[{', '.join(['1'] * 2_500)}]"
+    return f"func @main(%x: Tensor[Float32, ({placed}, 8), 1]) mesh (dp = 2) {{\n  return %x\n}}\n"
+
+
+@blow_up("a.dir", "run", "FILE")
+def a_result_of_many_elements():
+    return f"func @main() {{\n  %y = ConstantOfShape[value = [1.0]]([{2**62}, 4])\n  return %y\n}}\n"
+
+
+@blow_up("a.dir", "check", "FILE")
 def tuples_that_double():
     body = "".join(f"  %t{i} = MakeTuple(%t{i - 1}, %t{i - 1})\n" for i in range(1, 200))
     return f"func @main(%t0: {X}) {{\n{body}  return %t199\n}}\n"
@@ -185,6 +232,33 @@ def an_alias_of_itself():
 
 
 @blow_up("a.yaml", "import", "nemo", "FILE", *GPUS)
+def aliases_of_lists():
+    lines = ["a0: &a0 [x, y]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 60)]
+    return "\n".join([*lines, "model: {num_layers: *a59}"]) + "\n"
+
+
+@blow_up("a.yaml", "import", "megatron-bridge", "FILE", *GPUS)
+def aliases_as_keys():
+    return "a: &a {b: 1}\n" + repeated("? *a\n: *a\n") + "? [[[[1]]]]\n: 2\n"
+
+
+@blow_up("a.yaml", "import", "nemo", "FILE", *GPUS)
+def a_long_number_of_yaml():
+    return "model:\n  num_layers: " + "9" * SIZE + "\n"
+
+
+@blow_up("a.yaml", "import", "nemo", "FILE", *GPUS)
+def a_number_to_the_base_of_60():
+    return "model:\n  num_layers: " + "59:" * 2_900 + "1\n"
+
+
+@blow_up("a.yaml", "import", "nemo", "FILE", *GPUS)
+def a_long_hexadecimal_number():
+    return "model:\n  num_layers: 0x" + "f" * SIZE + "\n"
+
+
+@blow_up("a.yaml", "import", "nemo", "FILE", *GPUS)
 def nested_yaml():
     return "a: " + "[" * 4_000 + "]" * 4_000
 
@@ -202,6 +276,11 @@ def nested_json():
 @blow_up("a.json", "import", "deepspeed", "FILE", *GPUS)
 def open_comments():
     return "{" + "/*" * 4_000
+
+
+@blow_up("a.toml", "import", "torchtitan", "FILE", *GPUS)
+def a_long_number_of_toml():
+    return '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nseq_len = 0x' + "f" * SIZE + "\n"
 
 
 @blow_up("a.toml", "import", "torchtitan", "FILE", *GPUS)
@@ -233,6 +312,23 @@ def sums_that_grow():
 
 
 @blow_up("a.sh", "import", "megatron", "FILE", *GPUS)
+def replacements_that_grow():
+    return "A=aaaaaaaa\n" + "A=${A//a/aaaaaaaa}\n" * 450 + "python pretrain_gpt.py --num-layers $A\n"
+
+
+@blow_up("a.sh", "import", "megatron", "FILE", *GPUS)
+def functions_that_double():
+    functions = "".join(f"f{i}() {{ f{i + 1}; f{i + 1}; }}\n" for i in range(200))
+    return functions + "f200() { A+=(--x); }\nf0\npython pretrain_gpt.py ${A[@]}\n"
+
+
+@blow_up("a.sh", "import", "megatron", "FILE", *GPUS)
+def loops_that_do_not_end():
+    loops = "for i in $(seq 1 1000000000); do A+=(--x $i); done\nwhile true; do B=$B$B; done\n"
+    return loops + "python pretrain_gpt.py --num-layers {1..999999999} ${A[@]} $B $((9**9**9**9)) $((1<<99999999999))\n"
+
+
+@blow_up("a.sh", "import", "megatron", "FILE", *GPUS)
 def open_quotes():
     return 'A="\n' + "b\n" * 4_400
 
@@ -261,7 +357,29 @@ def calls_of_nothing():
 
 
 @blow_up("a.mlir", "import", "stablehlo", "FILE", "-o", "OUT")
-def a_mesh_of_many_axes():
+def functions_that_call_each_other():
+    calls = "".join(f"    %{j} = call @{{0}}(%{a}) : ({T}) -> {T}\n" for j, a in enumerate(("arg0", "0")))
+    pair = "".join(
+        f"  func.func private @{name}(%arg0: {T}) -> {T} {{\n{calls.format(other)}    return %1 : {T}\n  }}\n"
+        for name, other in ("ab", "ba")
+    )
+    return mlir(f"    %0 = call @a(%arg0) : ({T}) -> {T}\n", pair, "%0")
+
+
+@blow_up("a.mlir", "import", "stablehlo", "FILE", "-o", "OUT")
+def locations_that_refer():
+    located = "".join(f"#loc{i} = loc(fused[#loc{i + 1}, #loc{i + 1}])\n" for i in range(150))
+    body = f"    %0 = stablehlo.add %arg0, %arg0 : {T} loc(#loc0)\n"
+    return located + '#loc150 = loc("x")\n' + mlir(body, "", "%0")
+
+
+@blow_up("a.mlir", "import", "stablehlo", "FILE", "-o", "OUT")
+def nested_constants():
+    return mlir("    %c = stablehlo.constant dense<" + "[" * 4_000 + "1" + "]" * 4_000 + "> : tensor<4x4xf32>\n")
+
+
+@blow_up("a.mlir", "import", "stablehlo", "FILE", "-o", "OUT")
+def a_mesh_of_many_axes_of_a_model():
     axes = ", ".join(f'"a{i}"={"9" * 18}' for i in range(300))
     return mlir("", "").replace("module {", f"module {{\n  sdy.mesh @mesh = <[{axes}]>")
 
@@ -391,6 +509,13 @@ def nested_events():
 def many_ranks():
     event = '{"ph": "X", "cat": "kernel", "name": "k#", "ts": #, "dur": 1e300, "pid": #, "tid": #, "args": {}},'
     return '{"traceEvents": [' + repeated(event, 8_000) + '{"ph": "M"}]}'
+
+
+@blow_up("a.json", "import", "trace", "FILE")
+def times_that_are_none():
+    times = [(0, 1e308), (1e308, 1e308), (5, -3), (float("inf"), 1), (float("nan"), float("nan")), (10**400, 1)]
+    step = {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{'9' * 900}", "pid": 0, "tid": 0}
+    return json.dumps({"traceEvents": [{**step, "ts": ts, "dur": dur} for ts, dur in times]})
 
 
 @blow_up("a.csv", "transform", "pp=2", "microbatches=2", "schedule=FILE", "MODEL")

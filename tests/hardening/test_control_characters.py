@@ -47,6 +47,7 @@ FILES = {
     "a.toml": '[model]\nname = "\\u001b"\n"k\\u001b" = 1\n',
     "a.mlir": 'module {\n "a.' + BAD + '"() : () -> ()\n}\n',
     "config.json": json.dumps({"model_type": BAD, "architectures": [BAD]}),
+    "rotary.json": json.dumps({"model_type": "llama", "rope_scaling": {"rope_type": BAD}, "architectures": [BAD]}),
 }
 COMMANDS = [
     *(("check", "bad.dir", "--format", form) for form in ("text", "github", "json", "sarif")),
@@ -82,6 +83,8 @@ COMMANDS = [
     ("import", "torchtitan", "a.toml", *GPUS),
     ("import", "stablehlo", "a.mlir"),
     ("import", "onnx", NAMED),
+    ("import", "hf", "config.json", "--no-weights"),
+    ("import", "hf", "rotary.json", "--no-weights"),
     ("hardware", "machine.toml"),
     ("hardware", BAD),
     ("explain", BAD),

@@ -248,8 +248,17 @@ def test_two_initializers_of_one_name(tmp_path):
 
 def test_a_model_whose_types_are_wrong_says_where(tmp_path):
     proto = model([node("MatMul", "x w", "y")], {"x": (FLOAT, [2, 3])}, {"y": (FLOAT, None)}, {"w": weight(4, 5)})
-    (error,) = distir.check(imported(tmp_path, proto))
+    found = imported(tmp_path, proto)
+    (error,) = distir.check(found)
     assert str(error.code) == "DIR301"
+    (said,) = found.notes
+    assert said.startswith(f"the model is wrong at `%y`: {error.message}")
+
+
+def test_an_attribute_that_cannot_be_is_said(tmp_path):
+    proto = model([node("Softmax", "x", "y", axis=99)], {"x": (FLOAT, [3, 4])}, {"y": (FLOAT, None)})
+    (said,) = imported(tmp_path, proto).notes
+    assert said.startswith("the model is wrong at `%y`: `Softmax` expected an axis from -2 to 1, found 99")
 
 
 def test_nothing_of_a_model_is_kept_open(tmp_path):

@@ -10,9 +10,11 @@ from proof_samples import distributed, sequential
 
 import distir
 from distir.analysis import check
-from distir.ir import Apply, Call, Literal, Module, Return
+from distir.ir import Apply, Attributes, Call, Literal, Module, Return
+from distir.models.perceptron import mlp
 from distir.prove import prove
 from distir.prove.proving import follow, reference
+from distir.transform import transform
 
 
 def planted(module, function, change):
@@ -96,6 +98,37 @@ def given(result, *args):
         at = place(body, result)
         new = [own if other is None else other for own, other in zip(body[at].args, args, strict=True)]
         return [*body[:at], replace(body[at], args=tuple(new)), *body[at + 1 :]]
+
+    return change
+
+
+def written(result, **changes):
+    """A statement with other attributes or operands."""
+
+    def change(body):
+        at = place(body, result)
+        return [*body[:at], replace(body[at], **changes), *body[at + 1 :]]
+
+    return change
+
+
+def turned(result):
+    """A collective has its devices in the opposite order."""
+
+    def change(body):
+        at = place(body, result)
+        s = body[at]
+        return [*body[:at], replace(s, args=s.args[::-1], results=s.results[::-1]), *body[at + 1 :]]
+
+    return change
+
+
+def without_last(result):
+    """A statement is not given its last operand."""
+
+    def change(body):
+        at = place(body, result)
+        return [*body[:at], replace(body[at], args=body[at].args[:-1]), *body[at + 1 :]]
 
     return change
 
@@ -186,6 +219,18 @@ BUGS = {
         *("llama", "dtp=2,2,1", "main", groups_swapped("embedded_sum_1_1", "embedded_sum_1_2"), "embedded_sum_1_1"),
         "of dimension 0, one operand has the places",
     ),
+    "parts gathered in another order": (
+        *("llama", "tp=2 sequence=true", "main", turned("norm_whole_1"), "norm_whole_1"),
+        "`%norm_whole_1` has places in another order than the whole value",
+    ),
+    "another attribute": (
+        *("mlp", "dp=2", "main", written("w2_new_2", attrs=Attributes({"beta2": 0.95})), "w2_new_2"),
+        "`Adam` has `beta2 = 0.95`, and in the sequential program `beta2 = 0.999`",
+    ),
+    "an operand left out": (
+        *("llama", "dp=2", "main", without_last("model.norm.weight_new_2"), "model.norm.weight_new_2"),
+        "`Adam` is not given `%gradient_factor`, which the sequential program gives it",
+    ),
     "weights from before the step": (
         *("gpt2", "tp=2", "main", lambda body: using(body, {"h.0.mlp.c_fc.bias_new_1": "h.0.mlp.c_fc.bias_1"}), None),
         "found rows 0–15 of `%h.0.mlp.c_fc.bias`, then rows 16–31 of `%h.0.mlp.c_fc.bias_new`",
@@ -203,8 +248,28 @@ def test_what_is_named(bug):
     assert all(words in notes for words in said), notes
     assert "microbatch" not in notes
     sites = [first.site, *(note.site for note in first.notes if note.site)]
-    results = [module.functions[s.function].body[s.index].results for s in sites if s.function != "main.gather"]
+    statements = [module.functions[s.function].body[s.index] for s in sites]
+    results = [statement.results for statement in statements if not isinstance(statement, Return)]
     assert named is None or any(named in own for own in results), results
+
+
+def test_the_op_in_the_place_of_another_is_the_one_that_is_due():
+    """Weights in 16 bits are those of the master copy from before the step: of many casts, that of `w1` is due."""
+    one_device = transform(mlp(2, 8, 8, "Float32"), "grad", "optimizer=adam", "precision=fp16")
+    module = transform(one_device, "dp=2")
+    module = planted(module, "main", given("w1_new_2", None, "w1.master_2"))
+    (found,) = prove(module, one_device).diagnostics(module)
+    due = "where the sequential program gives it `%w1.master_new`"
+    assert found.message == f"not proved: `Cast` is given `%w1.master`, {due}"
+    assert module.functions["main"].body[found.site.index].results == ("w1_new_2",)
+
+
+def test_a_value_that_gather_passes_on_is_marked_where_it_is_returned():
+    module = planted(distributed("mlp", "dp=2", training=True), "main", written("step_new", args=("step", Literal(0))))
+    (found,) = prove(module, sequential("mlp", training=True)).diagnostics(module)
+    assert found.message == "not proved: expected `%step_new`, found `%step`"
+    assert found.site.function == "main"
+    assert module.entry().returned[found.site.part.key] == "step_new"
 
 
 RIGHT = [
