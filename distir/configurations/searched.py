@@ -132,7 +132,7 @@ class RunBy:
             row,
             latency_s=seconds,
             throughput=(row.batch_size or 0) / seconds,
-            peak_memory_bytes=memory.needed - memory.unused,
+            peak_memory_bytes=memory.needed,
             fits=memory.fits,
             **costs(subject, seconds, row.batch_size, row.plan.devices),
         )

@@ -85,7 +85,8 @@ class MemoryErrors:
 
 def worst_fit(fits: Iterable[Fit]) -> Fit:
     """The verdict on several devices: that on the one which fits least; `fits` for none."""
-    return max(fits, key=FITS.index, default=FITS[0])
+    found: list[Fit] = [FITS[0], *fits]
+    return max(found, key=FITS.index)
 
 
 EXACT_MEMORY: Final = MemoryErrors()
