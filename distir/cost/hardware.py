@@ -85,7 +85,7 @@ class MemoryErrors:
 
 def worst_fit(fits: Iterable[Fit]) -> Fit:
     """The verdict on several devices: that on the one which fits least; `fits` for none."""
-    return max(fits, key=FITS.index, default=FITS[0])
+    return FITS[max((FITS.index(fit) for fit in fits), default=0)]
 
 
 EXACT_MEMORY: Final = MemoryErrors()
