@@ -85,8 +85,7 @@ class MemoryErrors:
 
 def worst_fit(fits: Iterable[Fit]) -> Fit:
     """The verdict on several devices: that on the one which fits least; `fits` for none."""
-    found: list[Fit] = [FITS[0], *fits]
-    return max(found, key=FITS.index)
+    return FITS[max((FITS.index(fit) for fit in fits), default=0)]
 
 
 EXACT_MEMORY: Final = MemoryErrors()

@@ -320,7 +320,7 @@ enable = true
 """
 
 STEP = re.compile(r"(?P<time>[\d.]+\w?s) a step")
-FITS = re.compile(r"(does not fit|fits): \S+ of \S+ on the fullest device")
+FITS = re.compile(r"(does not fit|may not fit|fits): \S+ of \S+ on the fullest device")
 
 
 @pytest.mark.parametrize("name", ["torchtitan", "megatron", "deepspeed"])

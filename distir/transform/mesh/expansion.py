@@ -372,7 +372,8 @@ class _Body(ShardedBody):
             return None
         form = self._form(statement)
         values = *self.said.state(written.args), *self.said.state(written.results)
-        return None if form is None else (form, statement.stream, written.op, written.attrs, values)
+        alone = written.op == "Shard" and self._is_only_updated(written.results[0])
+        return None if form is None else (form, statement.stream, written.op, written.attrs, values, alone)
 
     def _of_owners(self, statement: Apply, mesh: Mesh) -> None:
         """Say which devices have what the items of an op define besides its results: those that have what it is of."""
@@ -557,14 +558,17 @@ class _Body(ShardedBody):
 
     def _alone(self, item: LocalSlice, name: str, w: Value) -> LocalSlice:
         """The slice of a weight of which a device updates its part, and reads no other, with the length of all."""
-        users = [self.said.function.body[i] for i in self._uses.get(name, ())]
-        if not all(isinstance(user, Apply) and is_update(user) and user.args[0] == name for user in users):
+        if not self._is_only_updated(name):
             return item
         assert isinstance(item.arg, str)
         local = part_of(type_of(w), self.state(item.arg), self.size)
         length = local.shape[item.axis] if isinstance(local, TensorType) and local.shape is not None else None
         parts = item.order.parts(math.prod(self.factors[k] for k in item.along))
         return replace(item, length=length) if isinstance(length, int) and length % parts == 0 else item
+
+    def _is_only_updated(self, name: str) -> bool:
+        users = (self.said.function.body[i] for i in self._uses.get(name, ()))
+        return all(isinstance(user, Apply) and is_update(user) and user.args[0] == name for user in users)
 
     def _summed_wide(self, arg: str, name: str, w: TensorType) -> None:
         """Append a sum in Float32 of values of fewer bits, between casts."""
