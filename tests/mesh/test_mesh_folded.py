@@ -14,6 +14,7 @@ from distir.diagnostics import ProgramError
 from distir.ir import ops_in
 from distir.ir.rolling import unrolled
 from distir.models import named
+from distir.prove import prove
 from distir.simulate.simulation import simulate
 from distir.syntax import print_module
 from distir.transform import StepError
@@ -108,6 +109,18 @@ def test_so_are_they_in_a_pipeline_and_with_state_in_parts(words, placed):
     made = distir.transform(before, *words.split())
     assert placed in str(next(p.type for p in made.entry().params if "experts.up_proj" in p.name))
     assert verify(before, made).equal
+
+
+@pytest.mark.parametrize(("strategy", "against_groups"), [
+    ("dp=2 tp=4 expert_parallel=4 etp=2", False),
+    *((strategy, True) for strategy in FEW),
+])  # fmt: skip
+def test_it_is_proved_for_all_values(strategy, against_groups):
+    """Of those that dispatch tokens in groups: that they do what the program in groups does, and not what it was."""
+    module = distir.transform(MODELS["mixtral"](), "grad")
+    made = distir.transform(module, "mesh", *strategy.split())
+    assert prove(made, meant(strategy, module)).proved
+    assert prove(made, module).proved != against_groups
 
 
 @pytest.mark.parametrize("strategy", FEW)
