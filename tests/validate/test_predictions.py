@@ -565,7 +565,7 @@ def test_a_host_waits_for_what_it_reads():
 
 def test_grace_takes_longer_to_issue_an_op():
     on = {gpu: conditions_of(run(framework="nemo", gpu=gpu)) for gpu in ("b200", "gb200")}
-    assert on["gb200"].issue == 1.5 * on["b200"].issue
+    assert on["gb200"].issue == pytest.approx(37.1 / 13.5 * on["b200"].issue, rel=0.01)  # TransformerEngine issue 2053
     assert conditions_of(run(framework="nemo", gpu="gb200", cuda_graphs=True)).issue == NODE_OF_A_GRAPH
 
 
@@ -606,12 +606,10 @@ def test_shards_compute_the_loss_of_their_logits_where_the_framework_does():
     assert parts < whole
 
 
-def test_pipelines_of_aleph_alpha_run_in_turns_with_flash_attention_2():
+def test_no_kernel_of_attention_changes_the_schedule_of_a_pipeline():
     sizes = {"framework": "aleph", "pp": 2, "tp": 1, "global_batch": 32}
-    words = {kernel: plan_of(run(attention=kernel, **sizes)).step.words for kernel in ("flash", "flash1", "")}
-    assert "schedule=1f1b*8" in words["flash"]
-    assert "schedule=1f1b*8" in words[""]
-    assert "schedule=1f1b" in words["flash1"]
+    plans = [plan_of(run(attention=kernel, **sizes)).step.strategy for kernel in ("flash", "flash1", "")]
+    assert {plan.schedule for plan in plans} == {"1f1b"}
 
 
 @pytest.mark.parametrize(

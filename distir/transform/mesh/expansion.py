@@ -31,6 +31,7 @@ from distir.ir import (
     Function,
     Meshes,
     Module,
+    Return,
     Site,
     SplitAlong,
     TensorType,
@@ -568,7 +569,10 @@ class _Body(ShardedBody):
 
     def _is_only_updated(self, name: str) -> bool:
         users = (self.said.function.body[i] for i in self._uses.get(name, ()))
-        return all(isinstance(user, Apply) and is_update(user) and user.args[0] == name for user in users)
+        return all(
+            isinstance(user, Return) or (isinstance(user, Apply) and is_update(user) and user.args[0] == name)
+            for user in users
+        )
 
     def _summed_wide(self, arg: str, name: str, w: TensorType) -> None:
         """Append a sum in Float32 of values of fewer bits, between casts."""

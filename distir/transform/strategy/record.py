@@ -598,9 +598,9 @@ AXES: Final[Sequence[Declared]] = sorted(
 
 
 def _tried_schedules(space: Choices, strategy: Strategy) -> Sequence[str]:
-    """Sequences are shared by devices, or cut by the schedule."""
+    """Sequences are shared by devices, or cut by the schedule. One stage has the default, as no other has an effect."""
     if strategy.pipeline == 1:
-        return space.schedule[:1]
+        return (strategy.schedule,)
 
     def shares(name: str) -> bool:
         return strategy.context == 1 or (known := _schedule(name)) is None or not known.cuts
