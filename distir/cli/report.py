@@ -218,14 +218,15 @@ def _in_doubt(simulation: Simulation) -> list[Any]:
     """A line for the fullest of the devices of which it is open whether they have enough memory."""
     from rich.text import Text
 
-    open_ = [(use.needed_bytes / use.capacity_bytes, d) for d, use in simulation.devices.items() if use.fit == MAY_NOT]
+    open_ = [(use.peak_memory_bytes - use.room_bytes, d) for d, use in simulation.devices.items() if use.fit == MAY_NOT]
     if not open_:
         return []
     _, fullest = max(open_)
     use = simulation.devices[fullest]
     where = f"device {fullest}" + (f", and {len(open_) - 1} more" if len(open_) > 1 else "")
-    need = f"{show_bytes(use.needed_bytes)} of {show_bytes(use.capacity_bytes)}"
-    return [Text(f"{MAY_NOT}: {where}: {need}; {use.errors}", style="yellow")]
+    verdict = MAY_NOT if use.fits else "may fit all the same"
+    need = f"{show_bytes(use.peak_memory_bytes)} of {show_bytes(use.room_bytes)}"
+    return [Text(f"{verdict}: {where}: {need}; {use.errors}", style="yellow")]
 
 
 def _band(simulation: Simulation) -> str:
