@@ -23,6 +23,7 @@ from distir.placement.along import State, is_host
 from distir.transform.as_sums import with_counted_losses
 from distir.transform.checking import checked_result
 from distir.transform.entry import entry_names, entry_of
+from distir.transform.mesh.folding import parts_along
 from distir.transform.order import DISTRIBUTED, SHARDS, STATE_ON_HOSTS
 from distir.transform.pipeline import OPTION_WORDS, SCHEDULES, SUMS, count_of, per_device, pipeline_of, schedule_count
 from distir.transform.sharding import (
@@ -153,7 +154,9 @@ def dtp(
     if expert_parallel and (experts > 1 or cp_experts):
         raise StepError("leave out `experts` and `cp_experts` beside `expert_parallel`, which says it of all devices")
     if expert_parallel:
-        held, shared, experts = folded(expert_parallel, cut, t, context, d)
+        of_shards, of_sequences, experts = parts_along(expert_parallel, t // cut, context, d)
+        held = Holders(t // cut // of_shards, of_shards, cut)
+        shared = Holders(context // of_sequences, of_sequences)
     else:
         held = Holders(owners=t // cut, cut=cut)
         shared = Holders(owners=context) if cp_experts else Holders(copies=context)
@@ -436,27 +439,6 @@ def _resized(module: Module, dimensions: Mapping[str, Dim]) -> Module:
     if not dimensions:
         return module
     return module.replacing(*(with_sizes(module.functions[name], dimensions) for name in entry_names(module)))
-
-
-def folded(ep: int, cut: int, shards: int, context: int, replicas: int) -> tuple[Holders, Holders, int]:
-    """How shards, devices that share sequences, and replicas hold experts in `ep` parts, each cut over `cut` shards.
-
-    Ranks are numbered in this order, and neighbours have the parts, as in Megatron Core (core/parallel_state.py). Gives
-    the number of replicas that have different parts. Raises StepError where an axis does not divide.
-    """
-    left, owners = ep, list[int]()
-    axes = {"groups of shards": shards // cut, "devices that share sequences": context, "replicas": replicas}
-    for name, size in axes.items():
-        if left % size and size % left:
-            message = f"parts of the experts on {left} of {size} {name}, of which neither divides the other"
-            raise StepError(f"`expert_parallel={ep}`: {message}; say a number that takes a divisor of each, or all")
-        owners.append(min(left, size))
-        left //= owners[-1]
-    if left > 1:
-        most = math.prod(axes.values())
-        raise StepError(f"`expert_parallel={ep}` expected at most {most} parts of the experts, one on each device")
-    (t, c, d), (of_t, of_c, _) = owners, axes.values()
-    return Holders(of_t // t, t, cut), Holders(of_c // c, c), d
 
 
 def _degrees(value: tuple[int, ...]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from math import gcd
 from typing import Any, Final
 
 from distir.models.decoder import Decoder
-from distir.transform.dtp import folded
+from distir.transform.mesh.folding import parts_along
 from distir.transform.sharding import DISPATCHERS, shards_of_expert
 from distir.transform.steps import StepError
 from distir.transform.strategy.record import virtual_of
@@ -114,14 +114,15 @@ def placement_of_experts(run: MeasuredRun, chosen: Framework) -> dict[str, Any]:
     if not run.experts or (ranks == context == 1 and cut == run.tp):
         return {}
     try:
-        shards, _, replicas = folded(ranks, shards_of_expert(cut, run.tp), run.tp, context, run.dp)
+        groups = run.tp // shards_of_expert(cut, run.tp)
+        shards, _, replicas = parts_along(ranks, groups, context, run.dp)
     except StepError as error:
         raise UnsupportedError(str(error)) from None
-    if shards.copies > 1 and not chosen.sequence_parallel:
-        same = f"{shards.copies} of {run.tp} shards have the same experts, each for its own tokens"
+    if groups > shards and not chosen.sequence_parallel:
+        same = f"{groups // shards} of {run.tp} shards have the same experts, each for its own tokens"
         raise UnsupportedError(f"{same}: say `sequence_parallel` 1")
     over = {"expert_parallel": ranks, "etp": cut}
-    if shards.copies == shards.owners == context == 1:
+    if groups == context == 1:
         over = {"experts": replicas}
     once = replicas > 1 and chosen.dispatcher != ALL_TO_ALL  # each token to a node, by either library
     return {**over, "skew": chosen.skew, **({"dispatcher": FORWARDING} if once else {})}

@@ -9,15 +9,14 @@ from pipeline_samples import forget, merged, messages, orders, register, simulat
 from thorough import most_examples
 
 from distir.models import gpt2
-from distir.transform import transform, verify
+from distir.transform import transform
 from distir.transform.pipeline.emission import each_once
 from distir.transform.pipeline.filling import filled_orders
 from distir.transform.pipeline.order import Message, in_waves, least_span, makespan, merge
 from distir.transform.pipeline.passes import Pass, Task, forward_only, in_flight, stage_devices
-from distir.transform.pipeline.schedules import SCHEDULES, Schedule, in_turns
+from distir.transform.pipeline.schedules import SCHEDULES, Schedule
 from distir.transform.pipeline.step import pipeline_of
 from distir.transform.pipeline.validation import ScheduleError
-from distir.transform.steps import StepError
 
 F, B, W = Pass.FORWARD, Pass.BACKWARD, Pass.WEIGHT
 CLOSE = 1e-5
@@ -63,35 +62,6 @@ def test_every_pass_of_every_stage_runs_once_on_its_device(given):
         expected = {Task(s, k, kind) for s in stages for k in range(microbatches) for kind in kinds}
         assert len(tasks) == len(expected)
         assert set(tasks) == expected
-
-
-@quick
-@given(st.sampled_from(["1f1b", "gpipe", "interleaved", "zb-h1"]), st.integers(1, 4), st.integers(1, 5), sizes)
-def test_turns_of_a_schedule_are_the_schedule_for_parts_of_the_microbatches(name, devices, turns, each):
-    virtual = 2 if SCHEDULES[name].virtual else 1
-    one = SCHEDULES[name](devices, each, virtual)
-    every = in_turns(SCHEDULES[name], turns)(devices, turns * each, virtual)
-    for tasks, found in zip(one, every, strict=True):
-        parts = [found[len(tasks) * turn : len(tasks) * (turn + 1)] for turn in range(turns)]
-        assert parts == [
-            tuple(t._replace(microbatch=turn * each + t.microbatch) for t in tasks) for turn in range(turns)
-        ]
-
-
-def test_each_turn_fills_and_drains_the_pipeline():
-    module = transform(gpt2(2, 16, 2, 8, vocabulary=32, positions=8, batch=8), "grad")
-    assert verify(module, transform(module, "pp=2", "microbatches=8", "schedule=1f1b*4")).equal
-    for turns in (1, 2, 4, 16):
-        order = in_turns(SCHEDULES["1f1b"], turns)(4, 16, 1)
-        events = merge(order, messages(order, 4))
-        assert makespan(events, lambda task: task.stage, lambda task: 1, 4) == 2 * (16 + 3 * turns)
-
-
-@pytest.mark.parametrize(("word", "said"), [("best*2", "cannot run in turns"), ("1f1b*0", "expected 1 or more turns")])
-def test_turns_that_there_cannot_be_are_refused(word, said):
-    module = transform(gpt2(2, 16, 2, 8, vocabulary=32, positions=8, batch=8), "grad")
-    with pytest.raises(StepError, match=said):
-        transform(module, "pp=2", "microbatches=4", f"schedule={word}")
 
 
 @quick

@@ -67,12 +67,18 @@ def of_axes(dp: int, ep: int, cp: int, tp: int, cut: int, cp_experts: bool) -> F
 
 
 def folded(parts: int, dp: int, cp: int, tp: int, cut: int) -> Folding:
-    """The mesh of so many parts of the experts, in groups of `cut` neighbours.
+    """The mesh of so many parts of the experts, in groups of `cut` neighbours. Raises as `parts_along` does."""
+    t, c, d = parts_along(parts, tp // cut, cp, dp)
+    return _folding((dp // d, d), (cp // c, c), (tp // cut // t, t), cut)
 
-    Raises StepError where an axis does not divide.
+
+def parts_along(parts: int, groups: int, context: int, replicas: int) -> tuple[int, int, int]:
+    """How many of the parts of the experts groups of shards, devices that share sequences, and replicas have apart.
+
+    Raises StepError where an axis does not divide, or there are more parts than devices.
     """
     left, owners = parts, list[int]()
-    sizes = {"groups of shards": tp // cut, "devices that share sequences": cp, "replicas": dp}
+    sizes = {"groups of shards": groups, "devices that share sequences": context, "replicas": replicas}
     for name, size in sizes.items():
         if left % size and size % left:
             message = f"parts of the experts on {left} of {size} {name}, of which neither divides the other"
@@ -82,8 +88,8 @@ def folded(parts: int, dp: int, cp: int, tp: int, cut: int) -> Folding:
     if left > 1:
         most = math.prod(sizes.values())
         raise StepError(f"`expert_parallel={parts}` expected at most {most} parts of the experts, one on each device")
-    (t, c, d), groups = owners, tp // cut
-    return _folding((dp // d, d), (cp // c, c), (groups // t, t), cut)
+    of_shards, of_sequences, of_replicas = owners
+    return of_shards, of_sequences, of_replicas
 
 
 def _folding(replicas: tuple[int, int], context: tuple[int, int], shards: tuple[int, int], cut: int) -> Folding:

@@ -19,7 +19,7 @@ In the order in which a program passes through the files; `step` runs them all:
 """
 
 from distir.transform.pipeline.batch import count_of
-from distir.transform.pipeline.schedules import SCHEDULES, TURNS, Schedule
+from distir.transform.pipeline.schedules import SCHEDULES, Schedule
 from distir.transform.pipeline.stages import layer_count
 from distir.transform.pipeline.step import (
     OPTION_WORDS,
@@ -39,7 +39,6 @@ __all__ = [
     "OPTION_WORDS",
     "SCHEDULES",
     "SUMS",
-    "TURNS",
     "Schedule",
     "ScheduleError",
     "Steady",

@@ -18,7 +18,7 @@ import inspect
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -102,36 +102,6 @@ def as_given(name: str, order: Order) -> Schedule:
     return Schedule(name, _Given(order), splits, stages=most, given=order)
 
 
-def in_turns(chosen: Schedule, turns: int) -> Schedule:
-    """A schedule that runs so many times in a step, one after the other, each for a part of the microbatches.
-
-    Every turn fills and drains the pipeline. Parts are of about the same size; of fewer microbatches than turns, each
-    is one. Raises ScheduleError where the order depends on the lengths of passes, or was given explicitly.
-    """
-    if chosen.fitted or chosen.given is not None:
-        raise ScheduleError(f"`{chosen.name}` cannot run in turns: its order is for all microbatches together")
-    if turns < 1:
-        raise ScheduleError(f"expected 1 or more turns of `{chosen.name}`, found {turns}")
-    return replace(chosen, name=f"{chosen.name}{TURNS}{turns}", rule=_InTurns(chosen.rule, turns), torch=None)
-
-
-@dataclass(frozen=True, slots=True)
-class _InTurns:
-    """The rule of a schedule that runs several times."""
-
-    rule: Rule
-    turns: int
-
-    def __call__(self, devices: int, microbatches: int, virtual: int) -> Order:
-        turns = min(self.turns, microbatches)
-        bounds = [microbatches * i // turns for i in range(turns + 1)]
-        parts = [(first, self.rule(devices, end - first, virtual)) for first, end in pairwise(bounds)]
-        return tuple(
-            tuple(task._replace(microbatch=first + task.microbatch) for first, order in parts for task in order[device])
-            for device in range(devices)
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class _Given:
     """The rule of an explicitly given order."""
@@ -141,9 +111,6 @@ class _Given:
     def __call__(self, devices: int, microbatches: int, virtual: int) -> Order:
         return self.order
 
-
-TURNS: Final = "*"
-"""Between the name of a schedule and how many times it runs in a step, as `1f1b*8`."""
 
 SCHEDULES: Final[Registry[Schedule]] = Registry()
 """Every schedule by its name: ours and those of plugins."""

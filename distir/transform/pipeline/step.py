@@ -37,7 +37,7 @@ from distir.transform.pipeline.passes import (
 from distir.transform.pipeline.placement import Place, place
 from distir.transform.pipeline.prepared import Prepared, some
 from distir.transform.pipeline.reading import Phase, Reading, Work, read, types_of_parts
-from distir.transform.pipeline.schedules import SCHEDULES, TURNS, Schedule, as_given, fit, in_turns
+from distir.transform.pipeline.schedules import SCHEDULES, Schedule, as_given, fit
 from distir.transform.pipeline.shares import StageShares
 from distir.transform.pipeline.shares import stage_shares as found_shares
 from distir.transform.pipeline.splitting import split_backward, used_outside
@@ -114,8 +114,7 @@ def pp(
 
     `schedule`: by name, or a CSV file of torch's pipeline runtime (`schedule=order.csv`), which `distir export
     torch-csv` writes too: the order of the passes is that of the file, and so is the number of microbatches if none is
-    given. `1f1b*8` runs `1f1b` 8 times in a step, one after the other, each for a part of the microbatches: each fills
-    and drains the pipeline.
+    given.
 
     `in_flight`: with the schedule `best`, how many microbatches a device may have gone forward with and not yet back; P
     unless it is given.
@@ -450,13 +449,7 @@ def _fitted_homes(reading: Reading, homes: tuple[int, ...], lengths: Lengths, in
 
 
 def schedule_of(name: str) -> Schedule:
-    """The schedule of that name, in turns as `1f1b*8`, or in that CSV file. Raises StepError where there is none."""
-    base, several, turns = name.rpartition(TURNS)
-    if several and base in SCHEDULES and turns.isdecimal():
-        try:
-            return in_turns(SCHEDULES[base], int(turns))
-        except ScheduleError as error:
-            raise StepError(str(error)) from None
+    """The schedule of that name, or in that CSV file. Raises StepError where there is none."""
     if name.endswith(CSV) and name not in SCHEDULES:
         return _from_file(name)
     if name not in SCHEDULES:

@@ -27,9 +27,9 @@ OVERLAP_ALL: Final = ("all",)
 
 
 def _schedule(name: str) -> Schedule | None:
-    from distir.transform.pipeline import SCHEDULES, TURNS
+    from distir.transform.pipeline import SCHEDULES
 
-    return SCHEDULES.get(name.partition(TURNS)[0])
+    return SCHEDULES.get(name)
 
 
 def _schedules() -> Collection[str]:
