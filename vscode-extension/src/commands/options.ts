@@ -20,7 +20,7 @@ export const GROUPS: readonly (readonly [string, readonly string[]])[] = [
   ["Pipelines", ["schedule", "virtual", "chunks", "sums", "balance"]],
   ["Kernels and communication", ["overlap", "passes", "fuse", "fp8", "sequence-parallel"]],
   ["Sequences and experts", ["cp-kind", "cp-experts", "skew"]],
-  ["Program and machine", ["apply", "bind", "sustained"]],
+  ["Program and machine", ["apply", "bind", "framework", "sustained"]],
   ["How to search", ["method", "budget", "steps", "seed", "jobs", "backend"]],
 ];
 
