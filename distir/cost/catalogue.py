@@ -281,6 +281,19 @@ def _find(name: str, folder: Path) -> Path:
     names = profiles()
     likely = nearest(name, names)
     known = f"known: {', '.join(names)}; or give the path of a `.toml` file"
-    raise HardwareError(
-        [Problem(f"unknown hardware `{name}`", help=f"did you mean `{likely}`? {known}" if likely else known)]
-    )
+    meant = f"did you mean `{likely}`? " if likely else ""
+    raise HardwareError([Problem(f"unknown hardware `{name}`", help=f"{meant}{known}{_differing(name, likely)}")])
+
+
+def _differing(name: str, likely: str | None) -> str:
+    """How to make this machine out of a known one in two lines; nothing where none has a name like it, or links."""
+    known, chip = (*ALIASES, *profiles()), name.split("-")[0]
+    near = chip if chip in known else likely or nearest(chip, known)
+    try:
+        level = None if near is None else next(iter(tables_of(near).get("levels", ())), None)
+    except HardwareError:
+        return ""  # a plugin's, which is faulty
+    if level is None:
+        return ""
+    lines = f'`extends = "{near}"` and `levels.{level}.reached = 0.5`'
+    return f", which may say by how much another machine is slower or faster, as in {lines}"

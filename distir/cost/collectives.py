@@ -150,8 +150,9 @@ def in_switch(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
 
 @algorithm("shift")
 def neighbours(ranks: Ranks, nbytes: float) -> CollectiveSeconds:
-    """Each device sends to the next one at the same time, a step of a ring: a + S/B."""
-    return CollectiveSeconds(max(tier.latency for tier in ranks.tiers), nbytes / _slowest(ranks))
+    """Each device sends to the next one at the same time, a step of a ring: a + S/B, where there is one link to it."""
+    bandwidths = (tier.alone if tier.innermost else tier.bandwidth for tier in ranks.tiers)
+    return CollectiveSeconds(max(tier.latency for tier in ranks.tiers), nbytes / min(bandwidths))
 
 
 @algorithm("alltoall")

@@ -67,17 +67,23 @@ class ProfileDocument:
     """Files that make one profile, first the one that extends the others.
 
     Tables are merged down to a depth of `atomic`, where they are replaced whole; those named in `deeper` are merged
-    there too.
+    there too. From that depth on, and where it is named in `dropped`, an empty table drops the one that it replaces.
     """
 
-    def __init__(self, files: Sequence[File], atomic: int = 3, deeper: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        files: Sequence[File],
+        atomic: int = 3,
+        deeper: frozenset[str] = frozenset(),
+        dropped: frozenset[str] = frozenset(),
+    ) -> None:
         self.files = tuple(files)
         self.problems: list[Problem] = []
         self.read: list[DocumentTable] = []
         """The tables of which all keys were asked for that they may have."""
         table: Mapping[str, Any] = {}
         for file in reversed(self.files):
-            table = _merge(table, file.table, atomic, deeper)
+            table = _merge(table, file.table, atomic, deeper, dropped)
         self.root = DocumentTable(self, (), table)
 
     def problem(self, key: Key, message: str, help: str | None = None) -> None:
@@ -107,6 +113,10 @@ class ProfileDocument:
     def states(self, key: Key) -> bool:
         """Whether one of the files has this key, be it replaced or not."""
         return any(key in file.places for file in self.files)
+
+    def empties(self, key: Key) -> bool:
+        """Whether one of the files has an empty table here."""
+        return any(_value(file.table, key) == {} for file in self.files)
 
     def beside(self, key: Key, other: str) -> bool:
         """Whether the file with this key has another one in the same table."""
@@ -150,6 +160,9 @@ class DocumentTable:
         Where a file that this one extends has the key, its table was replaced: that is one fault, whichever keys it is.
         """
         table = ".".join(self.key)
+        if self.document.empties((*self.key, name)):
+            self.problem(name, "an empty table drops what is inherited, and this must be there", "remove this line")
+            return
         if self.document.states((*self.key, name)):
             advice = "state its other figures, too: such a table is replaced whole"
             self.document.problem(self.key, f"`{table}` lacks what the table has that it replaces", advice)
@@ -257,17 +270,30 @@ _TOML_HELP = "quantities are texts in quotes, as in `memory = \"80GB\"`"  # fmt:
 
 
 def _merge(
-    parent: Mapping[str, Any], child: Mapping[str, Any], atomic: int, deeper: frozenset[str], depth: int = 1
+    parent: Mapping[str, Any],
+    child: Mapping[str, Any],
+    atomic: int,
+    deeper: frozenset[str],
+    dropped: frozenset[str],
+    depth: int = 1,
 ) -> dict[str, Any]:
     merged = dict(parent)
     for name, value in child.items():
         old = parent.get(name)
-        if isinstance(value, dict) and isinstance(old, dict) and (depth < atomic or name in deeper):
+        if value == {} and isinstance(old, dict) and (depth >= atomic or name in dropped):
+            del merged[name]
+        elif isinstance(value, dict) and isinstance(old, dict) and (depth < atomic or name in deeper):
             tables = cast("dict[str, Any]", old), cast("dict[str, Any]", value)
-            merged[name] = _merge(*tables, atomic, deeper, depth + 1)
+            merged[name] = _merge(*tables, atomic, deeper, dropped, depth + 1)
         else:
             merged[name] = value
     return merged
+
+
+def _value(table: object, key: Key) -> object:
+    if not key or not isinstance(table, Mapping):
+        return None if key else table
+    return _value(cast("Mapping[str, Any]", table).get(key[0]), key[1:])
 
 
 def _kind(value: object) -> str:

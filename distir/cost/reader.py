@@ -37,7 +37,7 @@ A profile has these tables; quantities are texts with units, `"80GB"`, and see `
 `… .forwarded`          optional: the same for all-to-alls of tokens by kernels that forward them, as DeepEP's do
 `… .hybrid`             optional: the same of HybridEP's kernels, in the place of `forwarded` where a run has them
 
-`… .cards`, `… .fabric`, `… .torus`   how a level is built: see `reader_network`
+`… .cards`, `… .fabric`, `… .torus`, `… .fully_connected`   how a level is built: see `reader_network`
 
 What was measured beside these (`ops`, `times`, `uncertainty`, `published`) is read by `reader_measured`, figures by
 shape (`products`, `experts`, `attention`) by `reader_contractions`.
@@ -45,7 +45,8 @@ shape (`products`, `experts`, `attention`) by `reader_contractions`.
 A figure is a text, or `{ value = "7us", source = KEY, basis = …, note = "…" }`. A table with several figures takes
 `source`, `basis` and `note` for all of them. `source` is a key of `[sources]` or a list of keys, `basis` one of
 `specified`, `measured`, `derived`, `estimated`. Latencies may be zero, everything else must be above. With `extends`,
-what a file says of a figure or of a table of figures replaces what the other says of it, source included.
+what a file says of a figure or of a table of figures replaces what the other says of it, source included; an empty
+table, such as `switch = {}`, `products = {}` or `published = {}`, drops the other's.
 """
 
 from __future__ import annotations
@@ -101,12 +102,16 @@ def read(name: str, files: Sequence[File], nodes: int = 1) -> Hardware:
     root.close()
     found.check()
     title = title if nodes == 1 else f"{nodes} nodes, each: {title}"
+    own = files[0].table.get("sources", {})
+    cited = {key for figure in profile.figures for key in figure.source.split(", ")}
+    sources = {key: text for key, text in sources.items() if key in cited or key in own}
     return Hardware(name, title, devices, levels, sources, tuple(profile.figures), network=network, published=errors)
 
 
 def document(files: Sequence[File]) -> ProfileDocument:
     """The tables of a file together with those it extends."""
-    return ProfileDocument(files, deeper=frozenset({"flops", "ops", "times", "products", "experts", "attention"}))
+    deeper = frozenset({"flops", "ops", "times", "products", "experts", "attention"})
+    return ProfileDocument(files, deeper=deeper, dropped=frozenset({"published"}))
 
 
 class _Profile:

@@ -6,6 +6,7 @@
 `[levels.NAME.fabric]`   `kind`, `"rails"` (the first cards of all nodes on one switch, the second ones on another) or
                          `"fat tree"`; `leaf`: nodes below one switch; `oversubscription`: how much less bandwidth
                          goes beyond it, 1 unless given; `hop`: latency of each further switch
+`fully_connected`        `true`: each device has a link of its own to each other one of its block
 `[levels.NAME.torus]`    `sizes = [4, 4, 4]`, the last axis fastest; `wrap`: `true`, `false` or one for each axis
 
 With cards, a link's `bandwidth` is what a device gets that has its card alone. Where a link states an `uplink`, that
@@ -29,7 +30,7 @@ from distir.cost.topology import Level
 from distir.cost.units import BANDWIDTH, DURATION
 from distir.files import limits
 
-SHAPES = ("cards", "fabric", "torus")
+SHAPES = ("cards", "fabric", "torus", "fully_connected")
 MOST_SAID = 4
 FABRICS = ("rails", "fat tree")
 
@@ -42,6 +43,7 @@ def built(section: DocumentTable, level: Level, unit: int, units: int, profile: 
     torus = _torus(section, level, unit)
     if torus is not None:
         level = replace(level, torus=torus)
+    level = replace(level, fully_connected=_fully_connected(section, level, unit))
     fabric = section.section("fabric")
     rails, leaf, oversubscription, hop = (False, units, 1.0, 0.0) if fabric is None else _fabric(fabric, units, profile)
     cards = _cards(section, level, unit, rails, profile)
@@ -168,6 +170,21 @@ def _fabric(table: DocumentTable, units: int, profile: FigureNotes) -> tuple[boo
 
 
 # Tori.
+
+
+def _fully_connected(section: DocumentTable, level: Level, unit: int) -> bool:
+    value = section.get("fully_connected")
+    if value is None or value is False:
+        return False
+    other = next((shape for shape in SHAPES[:-1] if shape in section), None)
+    if value is not True:
+        section.problem("fully_connected", "expected `true` or `false`")
+    elif other is not None:
+        section.problem("fully_connected", f"a level has links from each device to each other one, or `{other}`")
+    elif unit > 1:
+        message = f"expected a level that joins devices, and `{level.name}` joins blocks of {unit}"
+        section.problem("fully_connected", message)
+    return True
 
 
 def _torus(section: DocumentTable, level: Level, unit: int) -> Torus | None:

@@ -97,7 +97,8 @@ class Level:
 
     `times`: of a pattern that was measured itself. They count where a group meets in this level alone. `cards`: through
     which the devices of a unit get here; the figures are those of a device with a card of its own. `torus`: how the
-    devices of a block are linked, if not each with each; the figures are those of one link. `corrections`: of a
+    devices of a block are linked, if not each with each; the figures are those of one link, and so they are where the
+    level is `fully_connected`: each device has a link of its own to each other one. `corrections`: of a
     pattern, by devices and bytes, where a group meets in this level alone and has as many devices as were measured.
     `reached`: the share of bandwidths that is reached in training, by which all of these are multiplied already.
     """
@@ -108,6 +109,7 @@ class Level:
     times: Mapping[Pattern, Times] = field(default_factory=dict[Pattern, Times])
     cards: Cards | None = None
     torus: Torus | None = None
+    fully_connected: bool = False
     corrections: Mapping[Pattern, Correction] = field(default_factory=dict[Pattern, Correction])
     reached: float = field(default=1.0, repr=False)  # what it changes is shown changed
 
@@ -308,7 +310,8 @@ class _Meeting:
         cards = None if self.level is None else self.level.cards
         if cards is None or self.link.uplink is not None or len(set(cards.of)) == len(cards.of):
             sizes = (unit.size for unit in self.units)
-            return [(w := self.link.of_unit(size), w / size, self.link.of_unit(1)) for size in sizes]
+            links = len(self.units) - 1 if self.level is not None and self.level.fully_connected else 1
+            return [(w := links * self.link.of_unit(size), w / size, self.link.of_unit(1)) for size in sizes]
         found: list[tuple[float, float, float]] = []
         for unit in self.units:
             crowds = Counter(cards.crowd(device, *self.span) for device in unit.peers)

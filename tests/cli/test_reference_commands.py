@@ -123,6 +123,6 @@ def test_every_profile_is_shown_with_its_sources(distir, name):
 
 
 def test_unknown_hardware_is_refused_with_the_nearest(distir):
-    ended = distir("hardware", "h20")
+    ended = distir("hardware", "h2000")
     assert ended.code == 2
     assert "did you mean `h200`?" in ended.err

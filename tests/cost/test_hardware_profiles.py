@@ -41,6 +41,7 @@ def test_the_shipped_profiles():
         ["dgx2-v100", "dgx-a100", "dgx-h100", "h200", "laptop-cpu"]
         + ["a100-40", "b200", "b300", "gb200", "gb300", "h100-96", "l40s"]
         + ["2x-dgx2-v100", "tpu-v5p", "trainium2"]
+        + ["a800", "gh200", "h20", "h800", "mi300x", "mi325x", "mi355x"]
     )
     assert DEFAULT in profiles()
 
@@ -82,12 +83,44 @@ class TestShipped:
     ("name", "devices", "memory"),
     [("dgx2-v100", 16, 32e9), ("dgx-a100", 8, 80e9), ("dgx-h100", 8, 80e9), ("h200", 8, 141e9), ("2x-h200", 16, 141e9)]
     + [("a100-40", 8, 40e9), ("b200", 8, 180e9), ("gb200", 72, 186e9), ("b300", 8, 270e9), ("gb300", 72, 279e9)]
-    + [("tpu-v5p", 64, 95 * 2**30), ("trainium2", 16, 96 * 2**30)],
+    + [("tpu-v5p", 64, 95 * 2**30), ("trainium2", 16, 96 * 2**30)]
+    + [("a800", 8, 80e9), ("h800", 8, 80e9), ("h20", 8, 96e9), ("gh200", 2, 144e9)]
+    + [("mi300x", 8, 192e9), ("mi325x", 8, 256e9), ("mi355x", 8, 288e9)],
 )
 def test_sizes(name, devices, memory):
     hardware = load(name)
     assert hardware.devices == devices
     assert {hardware.capacity(position) for position in range(devices)} == {memory}
+
+
+@pytest.mark.parametrize(("name", "of", "share"), [("a800", "dgx-a100", 8 / 12), ("h800", "dgx-h100", 8 / 18)])
+def test_what_was_sold_with_fewer_links_computes_the_same_and_has_its_share_of_them(name, of, share):
+    less, whole = load(name), load(of)
+    assert less.kinds[0].products == whole.kinds[0].products
+    assert less.kinds[0].attention == whole.kinds[0].attention
+    for use in ("send", "collective", "low_latency"):
+        assert less.levels[0].links[use].bandwidth == pytest.approx(
+            share * whole.levels[0].links[use].bandwidth, rel=0.01
+        )
+    assert seconds(load(f"{name}x2"), "send", 10**9, (0, 8)) == seconds(load(f"{of}x2"), "send", 10**9, (0, 8))
+    assert less.published is None  # those of the other are not of it
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "measured"), [(2**10, 13.7e-6), (2**18, 17.4e-6), (2**24, 150e-6), (2**26, 432e-6), (2**30, 5990e-6)]
+)
+def test_an_all_reduce_of_8_mi300x_takes_what_was_measured(nbytes, measured):
+    assert seconds(load("mi300x"), "allreduce", nbytes, range(8)) == pytest.approx(measured, rel=0.1)
+
+
+def test_8_bit_floats_of_amd_are_fast_in_the_forms_that_its_devices_have():
+    for name, has, lacks in (
+        ("mi300x", "Float8E4M3FNUZ", "Float8E4M3FN"),
+        ("mi355x", "Float8E4M3FN", "Float8E4M3FNUZ"),
+    ):
+        rates = load(name).kinds[0].rates
+        assert rates[DTYPES[has]].peak == pytest.approx(2 * rates[DTYPES["BFloat16"]].peak, rel=1e-3)
+        assert rates[DTYPES[lacks]].instead == "Float16"
 
 
 # Finding profiles.
@@ -122,6 +155,22 @@ def test_unknown_names_are_refused_with_the_nearest_and_all():
     assert problem.message == "unknown hardware `dgx-a10`"
     assert "did you mean `dgx-a100`?" in problem.help
     assert all(name in problem.help for name in profiles())
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("h900", "h200"), ("h100-nvl", "dgx-h100"), ("a100-pcie", "dgx-a100"), ("mi308x", "mi300x")]
+)
+def test_an_unknown_machine_near_a_known_one_is_a_profile_of_two_lines(name, near, tmp_path):
+    with pytest.raises(HardwareError) as caught:
+        load(name)
+    (problem,) = caught.value.problems
+    said = re.findall(r"`([^`]+)`", problem.help.split("as in", 1)[1])
+    path = tmp_path / "mine.toml"
+    path.write_text("\n".join(said[:2]))
+    mine, whole = load(path), load(near)
+    inside = mine.levels[0].links["collective"].bandwidth / whole.levels[0].links["collective"].bandwidth
+    assert inside == pytest.approx(0.5)
+    assert mine.kinds == whole.kinds
 
 
 # Extending.
@@ -160,6 +209,33 @@ def test_what_replaces_a_figure_does_not_keep_its_source():
     hardware = parse('extends = "dgx-a100"\n[kinds.a100]\nlaunch = "3us"\n')
     (launch,) = [figure for figure in hardware.figures if figure.name == "a100 launch"]
     assert (launch.value, launch.unit, launch.source, launch.basis) == ("3", "us", "", "")
+
+
+def test_an_empty_table_drops_what_a_profile_inherits():
+    whole = load("dgx-h100")
+    dropped = ("published", "levels.nvlink.switch", "kinds.h100.products", "kinds.h100.host_memory")
+    less = parse("\n".join(['extends = "dgx-h100"', *(f"{name} = {{}}" for name in dropped)]))
+    assert whole.published
+    assert whole.kinds[0].products
+    assert whole.kinds[0].host_memory
+    assert less.published is less.kinds[0].host_memory is None
+    assert not less.kinds[0].products
+    assert set(whole.levels[0].links) - set(less.levels[0].links) == {"switch"}
+    assert not any("switch" in figure.name for figure in less.figures)
+    assert less.kinds[0].attention == whole.kinds[0].attention
+
+
+def test_an_empty_table_that_a_profile_needs_is_missed():
+    with pytest.raises(HardwareError, match=r"`levels.nvlink.send`: an empty table drops .* must be there") as caught:
+        parse('extends = "dgx-h100"\nlevels.nvlink.send = {}\n')
+    (problem,) = caught.value.problems
+    assert problem.line == 2
+
+
+def test_a_heading_with_nothing_below_changes_nothing():
+    plain = load("dgx-h100")
+    same = parse('extends = "dgx-h100"\n[sources]\n[kinds.h100]\n[levels.nvlink]\n')
+    assert (same.sources, same.figures, same.levels) == (plain.sources, plain.figures, plain.levels)
 
 
 def test_one_device_of_a_profile():
@@ -205,10 +281,12 @@ def test_the_host_is_no_device():
 
 def test_the_examples_of_the_readme_are_profiles():
     examples = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
-    full, several, torus, measured, by_shape, corrected, extension, kinds = examples
+    full, several, torus, linked, measured, by_shape, corrected, extension, kinds = examples
     assert parse(full).devices == 8
     assert parse(several, nodes=64).devices == 512
     assert parse(torus).devices == 16
+    assert parse(linked).devices == 4
+    assert parse(linked).levels[0].fully_connected
     assert parse(measured).uncertain
     kind = parse(by_shape).kinds[0]
     assert kind.products

@@ -204,6 +204,58 @@ def test_positions_of_equal_shape_cost_the_same_in_a_torus(data, pattern, wrap):
     assert seconds(hardware, pattern, BYTES, a, a[0]) == pytest.approx(seconds(hardware, pattern, BYTES, b, b[0]))
 
 
+# Links between all.
+
+
+def all_linked(devices=8, link="10GB/s"):
+    """Devices of which each has a link to each other one."""
+    found = copy.deepcopy(small_profile())
+    found["groups"][0]["count"] = devices
+    figures = {"startup": "0s", "latency": "1us", "bandwidth": link}
+    found["levels"] = {"xgmi": {"devices": devices, "send": figures, "collective": figures, "fully_connected": True}}
+    return parse(toml(found), "mine")
+
+
+@pytest.mark.parametrize("members", [(0, 1), (3, 6), (0, 1, 2, 3), (0, 2, 4, 6), tuple(range(8))])
+def test_a_group_has_the_links_among_its_members(members):
+    n, links = len(members), len(members) - 1
+    for pattern in ("allgather", "reducescatter", "alltoall"):
+        found = seconds(all_linked(), pattern, BYTES, members)
+        assert found == pytest.approx(links / n * BYTES / (links * 10e9), rel=1e-3), pattern
+
+
+def test_one_message_has_one_link_however_many_there_are():
+    hardware = all_linked()
+    assert seconds(hardware, "send", BYTES, (0, 5)) == pytest.approx(BYTES / 10e9, rel=1e-3)
+    # So has each of a ring of them: the other links lead elsewhere.
+    assert seconds(hardware, "shift", BYTES, range(8)) == pytest.approx(BYTES / 10e9, rel=1e-3)
+
+
+@given(st.data(), st.sampled_from(PATTERNS))
+def test_positions_of_equal_shape_cost_the_same_where_all_are_linked(data, pattern):
+    hardware = all_linked()
+    a, b = data.draw(alike(hardware))
+    assert seconds(hardware, pattern, BYTES, a, a[0]) == pytest.approx(seconds(hardware, pattern, BYTES, b, b[0]))
+
+
+@pytest.mark.parametrize(
+    ("level", "shape", "expected"),
+    [
+        ("inside", {"fully_connected": "yes"}, "expected `true` or `false`"),
+        ("inside", {"fully_connected": True, "torus": {"sizes": [8], "wrap": True}}, "or `torus`"),
+        ("outside", {"fully_connected": True}, "expected a level that joins devices, and `outside` joins blocks of 8"),
+    ],
+)
+def test_links_between_all_that_are_none(level, shape, expected):
+    found = profile()
+    found["levels"][level].update(shape)
+    with pytest.raises(HardwareError) as caught:
+        parse(toml(found))
+    (problem,) = caught.value.problems
+    assert expected in problem.message
+    assert problem.line
+
+
 # Faults.
 
 
