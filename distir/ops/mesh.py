@@ -102,7 +102,7 @@ def AllToAll(
     """A value whose dimension `join` is split along an axis of the mesh, split in dimension `split` instead.
 
     With `zigzag`, device i of n is given the parts i and 2n - 1 - i of 2n. What is joined is in order, however it was
-    split.     With `top_k` > 1 it brings tokens to their experts, or results back, as in `MPIAlltoall`.
+    split. With `top_k` > 1 it brings tokens to their experts, or results back, as in `MPIAlltoall`.
 
     %y = AllToAll[axis = "tp", split = 1, join = 0](%x: Tensor[Float32, (4@tp, 6), 1])
     """

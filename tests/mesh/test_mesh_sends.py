@@ -73,5 +73,12 @@ def test_it_is_on_where_there_are_several_nodes_of_devices():
 
 
 def test_it_needs_shards():
-    with pytest.raises(StepError, match="`scatter_gather` is of what shards send: give `tp`, as in"):
+    with pytest.raises(StepError, match="`scatter_gather` is of what shards of a stage send: as in"):
         placed("llama", "dp=2", "scatter_gather")
+
+
+@pytest.mark.parametrize("before", [(), ("accumulate=2",)])
+def test_without_stages_nothing_is_sent_and_that_is_said(before):
+    with pytest.raises(StepError, match=r"as in `pp=2 microbatches=8 mesh tp=2`"):
+        distir.transform(program("llama"), *before, "mesh", "tp=2", "scatter_gather")
+    assert distir.transform(program("llama"), *before, "mesh", "tp=2", "scatter_gather=false").mesh

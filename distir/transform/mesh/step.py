@@ -81,7 +81,7 @@ NEEDED = {
     "dispatcher": "`dispatcher` is of tokens that go to experts: give `ep`, as in `mesh ep=8 dispatcher=deepep`",
     "split": "`split` states what shards split: give `tp`, as in `mesh tp=2 split=w1:1,w2:0`",
     "whole": "`whole` names ops that each shard computes by itself: give `tp`, as in `mesh tp=2 whole=Softmax`",
-    "scatter_gather": "`scatter_gather` is of what shards send: give `tp`, as in `pp=2 microbatches=8 mesh tp=2`",
+    "scatter_gather": "`scatter_gather` is of what shards of a stage send: as in `pp=2 microbatches=8 mesh tp=2`",
     "skew": "`skew` is the room for tokens of experts: give `ep`, as in `mesh ep=4 skew=1.2`",
     "cp_kind": "`cp_kind` is of devices that share sequences: give `cp`, as in `mesh cp=2 cp_kind=ring`",
     "zigzag": "`zigzag` is the order of parts of sequences: give `cp`, as in `mesh cp=2 zigzag=false`",
@@ -226,6 +226,9 @@ def mesh(
     ):
         if given and sizes.keys().isdisjoint(axes):
             raise StepError(NEEDED[option])
+    is_staged = any(ops_in(module, "Send"))
+    if scatter_gather and not is_staged:
+        raise StepError(NEEDED["scatter_gather"])
     if folding.copies and not sequence:
         same = f"{folding.count(*folding.copies)} shards have the same experts, each for its own tokens"
         raise StepError(f"{same}: `sequence` gives them these")
@@ -251,7 +254,7 @@ def mesh(
         replaced = ParameterUpdates(module).replaced(entry)
         for param, k in replaced.items():
             results |= _places_of_result(entry, entry.returned[k], placed.types[param])
-        is_staged = any(ops_in(module, "Send"))  # stages of a pipeline reduce gradients once: they are waiting then
+        # Stages of a pipeline reduce gradients once, when they would wait.
         wanted = gradients(entry, analysis, updated, per_microbatch=zero > 1 and not is_staged)
         spread = SequenceSpread(shards, tokens(analysis, entry)) if sequence else None
         taken_whole = dict.fromkeys(shards, known_ops("whole", whole))
