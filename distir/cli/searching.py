@@ -265,8 +265,13 @@ def _none_fits(table: Table, chosen: Search) -> str:
     if least is None:
         return "none fits into memory"
     at = "" if least.batch_size is None else f" with a batch of {least.batch_size}"
-    text = f"none fits into memory: {least.plan}{at} needs {show_bytes(least.nbytes)}"
-    return text + (f", and none less than {show_bytes(least.bound)}" if least.bound else "")
+    needs = f"{least.plan}{at} needs {show_bytes(least.nbytes)}"
+    needs += " as an ideal program" if chosen.framework is not None else ""
+    if least.nbytes <= chosen.subject.hardware.capacity(0):
+        return f"none of those tried fits into memory: {needs}, and was not tried; a larger `--budget` tries more"
+    return f"none fits into memory: {needs}" + (
+        f", and none less than {show_bytes(least.bound)}" if least.bound else ""
+    )
 
 
 def _summary(table: Table, chosen: Search, wanted: Wanted) -> str:

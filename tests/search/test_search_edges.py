@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +17,15 @@ from search_samples import MLP
 from thorough import also
 
 import distir as api
+from distir.cli.searching import _none_fits
+from distir.cost import load
+from distir.models import mlp
+from distir.search.evaluate import evaluate
+from distir.search.searching import Search
+from distir.search.space import Space
+from distir.search.subject import Subject
+from distir.search.table import Table
+from distir.transform import transform
 
 HARDWARE = ("--hardware", "dgx2-v100")
 TWO_LAYERS = """
@@ -450,3 +460,15 @@ def test_rates_are_written_as_people_write_them(throughput, shown):
     from distir.search.rows import show_rate
 
     assert show_rate(throughput) == shown
+
+
+def test_a_plan_that_would_fit_and_was_not_tried_is_no_proof_that_none_fits():
+    module, machine = transform(mlp(4, 64), "grad"), load("dgx-a100")
+    space = Space(2, (64,), fixed={"D": (1, 2), "T": (1, 2), "P": (1,)})
+    rows = [row for plan in space.plans() for row in evaluate(Subject("m", module, machine), plan, (64,))]
+    *_, most = sorted(rows, key=lambda row: row.peak_memory_bytes)
+    small = machine.with_memory(most.peak_memory_bytes - 1)
+    chosen = Search(Subject("m", module, small), space)
+    said = _none_fits(Table((replace(most, fits=False),)), chosen)
+    assert said.startswith("none of those tried fits into memory: ")
+    assert said.endswith("and was not tried; a larger `--budget` tries more")
