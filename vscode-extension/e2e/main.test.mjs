@@ -32,7 +32,7 @@ after(async () => {
  * it does at any time. What is wrong with us fails both times; that a second try was needed is told.
  */
 function inWindow(name, file, run) {
-  test(name, { timeout: 400_000 }, async (context) => {
+  test(name, { timeout: 1_500_000 }, async (context) => {
     try {
       await once(file, run);
     } catch (error) {
@@ -65,11 +65,11 @@ async function latency(window, pattern = /· peak /) {
 }
 
 async function until(what, isThere) {
-  for (const end = Date.now() + 60_000; !isThere(); await new Promise((resolve) => setTimeout(resolve, 100))) assert.ok(Date.now() < end, `never came: ${what}`);
+  for (const end = Date.now() + 240_000; !isThere(); await new Promise((resolve) => setTimeout(resolve, 100))) assert.ok(Date.now() < end, `never came: ${what}`);
 }
 
 async function eventually(what, isThere) {
-  for (const end = Date.now() + 60_000; !(await isThere()); await new Promise((resolve) => setTimeout(resolve, 200))) assert.ok(Date.now() < end, `never came: ${what}`);
+  for (const end = Date.now() + 240_000; !(await isThere()); await new Promise((resolve) => setTimeout(resolve, 200))) assert.ok(Date.now() < end, `never came: ${what}`);
 }
 
 /** Wait until a word has a colour, given as `#rrggbb`. */

@@ -7,7 +7,7 @@ import { startWeb } from "./web.mjs";
 import { Workbench, startBrowser } from "./workbench.mjs";
 
 const options = { timeout: 300_000 };
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 240_000;
 const PROGRAM = programs()["mlp.dir"];
 let web, browser, window;
 

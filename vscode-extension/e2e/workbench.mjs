@@ -15,7 +15,7 @@ export const PYTHON = process.env.DISTIR_PYTHON ?? join(PROJECT, ".venv/bin/pyth
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const VSIX = join(EXTENSION, "distir.vsix");
 const ENTRY = join(HERE, "node_modules/code-server/out/node/entry.js");
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 240_000;
 /** How often a page is looked at while something is waited for: at each frame, as by default, it would do little else. */
 const LOOKS_EVERY_MS = 100;
 

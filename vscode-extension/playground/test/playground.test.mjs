@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import { deflateRawSync } from "node:zlib";
 import { launch, missing, numpy, opened, served } from "./browser.mjs";
 
-const PATIENCE = { timeout: 120_000 };
+const PATIENCE = { timeout: 300_000 };
 const WATCHED = { ...PATIENCE, polling: 100 }; // at each frame, as by default, the page would do little else
 let browser, context, server, page, problems;
 

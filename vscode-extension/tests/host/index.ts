@@ -19,7 +19,7 @@ const set = (name: string, value: unknown): Thenable<void> => settings().update(
 let api: Api;
 
 /** Wait for something to become true, and give it. */
-async function until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>, timeoutMs = 60_000): Promise<T> {
+async function until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>, timeoutMs = 240_000): Promise<T> {
   const end = Date.now() + timeoutMs;
   for (;;) {
     const found = await look();
