@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { commit, programs } from "./programs.mjs";
 import { EXTENSION, PYTHON, startBrowser, startWorkbench } from "./workbench.mjs";
 
-test("commands and providers, inside the extension host", { timeout: 480_000 }, async (context) => {
+test("commands and providers, inside the extension host", { timeout: 1_500_000 }, async (context) => {
   const bench = await startWorkbench({ settings: { "distir.interpreter": [PYTHON] }, files: programs() });
   commit(bench.workspace);
   const browser = await startBrowser();

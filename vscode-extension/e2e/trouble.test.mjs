@@ -61,7 +61,7 @@ async function openIn(bench, folder, file) {
   return new Workbench(page, []);
 }
 
-test("no server, one that is too old, one that always crashes: each is told once, with what to do", { timeout: 240_000 }, async (context) => {
+test("no server, one that is too old, one that always crashes: each is told once, with what to do", { timeout: 1_500_000 }, async (context) => {
   // A Python without any package: `-I -S` would do, but a server may not be found in it whatever it is called with.
   const bare = (path) => script(path, `exec ${realpathSync(PYTHON)} -I -S "$@"`);
   const starts = join(tools, "starts");
@@ -123,7 +123,7 @@ test("no server, one that is too old, one that always crashes: each is told once
   }
 });
 
-test("in a workspace that is not trusted nothing of it is run, until it is trusted", { timeout: 120_000 }, async () => {
+test("in a workspace that is not trusted nothing of it is run, until it is trusted", { timeout: 900_000 }, async () => {
   const ran = join(tools, "ran");
   const spying = `echo "$0" >> ${ran}; exec ${PYTHON} "$@"`;
   const bench = await startWorkbench({

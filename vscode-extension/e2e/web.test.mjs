@@ -6,7 +6,7 @@ import { programs } from "./programs.mjs";
 import { startWeb } from "./web.mjs";
 import { Workbench, startBrowser } from "./workbench.mjs";
 
-const options = { timeout: 300_000 };
+const options = { timeout: 1_500_000 };
 const PATIENCE_MS = 240_000;
 const PROGRAM = programs()["mlp.dir"];
 let web, browser, window;
