@@ -12,7 +12,8 @@ import pytest
 from distir.files.scratch import LOCK, SETTLED_S, scratch_folder
 
 HOLDER = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background commands ignore it
 from distir.files.scratch import scratch_folder
 with scratch_folder("test") as folder:
     (folder / "inside").mkdir()
