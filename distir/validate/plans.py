@@ -51,6 +51,7 @@ from distir.validate.strategies import (
     ALL_TO_ALL,
     EIGHT_BITS,
     HYBRID,
+    LOSS,
     eight_bits,
     partition,
     pipelining,
@@ -64,8 +65,6 @@ MOST_MICROBATCHES: Final = 1 << 14
 
 USUAL_NODE: Final = parameter("GPUs of a node", 8, "NVIDIA DGX A100, DGX H100 and DGX B200 user guides: 8 GPUs")
 """The GPUs of a node where a run does not state them."""
-
-LOSS: Final = ("SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLossGrad")
 
 MUON: Final = "muon"
 

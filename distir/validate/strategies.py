@@ -9,6 +9,7 @@ from distir.models.decoder import Decoder
 from distir.transform.mesh.folding import parts_along
 from distir.transform.sharding import DISPATCHERS, shards_of_expert
 from distir.transform.steps import StepError
+from distir.transform.strategy import Strategy
 from distir.transform.strategy.record import virtual_of
 from distir.validate.frameworks import Framework
 from distir.validate.runs import MeasuredRun, UnsupportedError
@@ -21,6 +22,14 @@ ALL_TO_ALL, FORWARDING = DISPATCHERS
 
 HYBRID: Final = "hybridep"
 """The library HybridEP: a word of the column `dispatcher`. It forwards tokens, too, by kernels of its own."""
+
+LOSS: Final = ("SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLossGrad")
+"""The ops that shards run on whole logits, as the field `whole` says, where logits are gathered."""
+
+
+def usual_of(chosen: Framework) -> Strategy:
+    """What a framework does where its configuration says nothing, as far as others than its own may ask for it."""
+    return Strategy(kind=chosen.context, skew=chosen.skew, fuse=chosen.kernels != "eager")
 
 
 def stage_sizes(run: MeasuredRun, chosen: Framework, virtual: int) -> str:
