@@ -32,8 +32,7 @@ from distir.configurations.jobs import (
 from distir.configurations.known import known
 from distir.configurations.options import ConfigurationError, Options, Remark, Setting, as_table, renamed
 from distir.files.reading import FileKind, read_bytes
-from distir.transform.strategy.partial import of_precision, of_recomputation, partial
-from distir.validate.strategies import LOSS
+from distir.transform.strategy.partial import LOSS, of_precision, of_recomputation, partial
 
 VERSION: Final = "1.15"
 

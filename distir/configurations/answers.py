@@ -17,7 +17,8 @@ from distir.cost.catalogue import node_of
 from distir.ir import DTYPES, Module, TensorType
 from distir.models.catalogue import program
 from distir.models.decoder import Decoder
-from distir.validate.frameworks import ASYNC_TP, FRAMEWORKS
+from distir.transform.strategy.partial import of_precision
+from distir.validate.frameworks import FRAMEWORKS
 from distir.validate.machines import GPUS
 from distir.validate.memory import RunMemory, memory_of
 from distir.validate.plans import plan_of
@@ -63,11 +64,13 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
     model = job.model
     if model is None or job.micro_batch is None or job.global_batch is None:
         raise _left_open(job)
+    own, chosen = job.strategy, FRAMEWORKS[framework]
     # A job that gathers weights for each microbatch of a pipeline says so; a row of a table does not.
-    own = job.strategy
-    again = own.zero == 3 and own.pipeline > 1 and FRAMEWORKS[framework].gathers_once
-    group = f":{own.shard or own.data}" if again or (own.shard and own.shard < own.data) else ""
-    sharding = f"hsdp{group}" if group and own.zero == 3 else f"zero{own.zero}{group}"
+    again = own.zero == 3 and own.pipeline > 1 and chosen.gathers_once
+    shard = (own.shard or own.data) if again else own.shard if own.shard < own.data else 0
+    said = job.said.saying(shard=shard, etp=own.etp or own.tensor)
+    if not chosen.by_compiler:
+        said = said.without("fuse")
     return MeasuredRun(
         id=job.name,
         model=job.name,
@@ -91,29 +94,11 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
         seq=job.seq or model.context,
         gpu=gpu,
         gpus=job.gpus,
-        dp=own.data,
-        tp=own.tensor,
-        pp=own.pipeline,
-        cp=own.context,
-        ep=own.expert_parallel or 1,
-        etp=own.etp or own.tensor,
-        virtual=own.stages_per_device,
-        schedule=own.schedule,
-        stages=",".join(map(str, own.stages)),
-        sequence_parallel=own.sequence,
-        sharding=sharding,
+        said=said if job.precision else said.saying(**of_precision("bf16")),
         micro_batch=job.micro_batch,
         global_batch=job.global_batch,
-        optimizer=own.optimizer,
-        precision=job.precision or "bf16",
-        gradients="" if own.gradients == "auto" else own.gradients,
         attention=job.attention,
-        recompute=job.recompute,
-        offload=own.offloaded or None,
-        offload_optimizer=own.state_on_host or None,
-        compile=own.fuse if FRAMEWORKS[framework].by_compiler else None,
         async_tp=job.async_tp,
-        loss_parallel=own.tensor > 1 and not own.whole,
         framework=framework,
     )
 
@@ -126,17 +111,9 @@ def program_of(job: Job, framework: str, gpu: str) -> RunProgram:
         model = replace(model, norm=rms, attention_dropout=0.0 if job.strategy.context > 1 else model.attention_dropout)
         model = replace(model, context=max(model.context, job.seq or 0))
     try:
-        found = plan_of(run_of(job, framework, gpu), described=model)
+        return plan_of(run_of(job, framework, gpu), described=model)
     except REFUSALS as error:
         raise _refusal(job, reason(error)) from None
-    chosen = FRAMEWORKS[framework]
-    if not job.overlaps and chosen.overlap and not chosen.always_overlaps:
-        kept = tuple(kind for kind in found.step.overlap if kind in ("transfers", ASYNC_TP))
-        found = replace(found, step=found.step.overlapping(kept))
-    elif job.overlaps and not set(found.step.overlap) - {ASYNC_TP}:
-        kinds = ("weights", "gradients") if job.strategy.zero else ("gradients",)
-        found = replace(found, step=found.step.overlapping((*kinds, *found.step.overlap)))
-    return found
 
 
 def _refusal(job: Job, said: str) -> ConfigurationError:
@@ -165,11 +142,7 @@ def _splits(job: Job) -> Iterator[tuple[str, int, dict[str, int]]]:
     if model.experts:
         yield "expert parallelism of {}", own.expert_parallel or 1, {"experts": model.experts}
     if own.zero:
-        yield (
-            "ZeRO over {} replicas",
-            own.shard or own.data * own.context,
-            {"of the model's width": model.width},
-        )
+        yield "ZeRO over {} replicas", own.shard or own.data * own.context, {"of the model's width": model.width}
 
 
 def gpu_of(hardware: str) -> str:

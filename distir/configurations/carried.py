@@ -10,11 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, cast
 
-from distir.configurations.jobs import ALWAYS, Job, JobText, normal
+from distir.configurations.jobs import ALWAYS, Job, JobText, ReadJob, normal
 from distir.configurations.models import explicit
 from distir.models.decoder import Decoder, Names
 from distir.transform.strategy import FIELDS, Strategy
 from distir.transform.strategy.partial import Partial
+from distir.validate.frameworks import FRAMEWORKS
+from distir.validate.strategies import usual_of
 
 NAMED: Final[Mapping[str, str]] = {
     "data": "data parallelism",
@@ -70,20 +72,15 @@ def named(path: str) -> str:
 
 
 def carried(
-    job: Job,
-    written: JobText,
-    read: Job,
-    beside: Collection[str],
-    name: str,
-    runs: Mapping[str, Sequence[Any]],
-    usual: Strategy,
+    job: Job, written: JobText, reading: ReadJob, beside: Collection[str], name: str, runs: Mapping[str, Sequence[Any]]
 ) -> dict[str, str]:
     """What of a job is lost, by field, in words: where what was written is read otherwise, or said beside it alone.
 
     `beside`: fields that the reader was given since the configuration does not say them; `runs`: the values of fields
-    that the framework of this name has; `usual`: what it does where nothing is said.
+    that the framework of this name has.
     """
-    found = differences(normal(job), normal(read), usual)
+    read = reading.job
+    found = differences(normal(job), normal(read), usual_of(FRAMEWORKS[reading.framework]))
     found = {path: pair for path, pair in found.items() if pair[0] is not None or "." in path}  # which is not said
     why = {path: text for path, text in written.why.items() if path in {*found, *beside} or path.startswith(ALWAYS)}
     rest: dict[str, list[str]] = {}

@@ -11,8 +11,6 @@ from distir.configurations.jobs import ALWAYS, Exported, Job, JobText, ReadJob, 
 from distir.configurations.options import ConfigurationError, Remark
 from distir.ir.registry import Registry
 from distir.models.decoder import Decoder
-from distir.validate.frameworks import FRAMEWORKS
-from distir.validate.strategies import usual_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +73,15 @@ def _exported(form: Format, written: JobText, job: Job) -> Exported:
         return Exported(written.text, {**written.why, f"{ALWAYS}read": refusal})
     if job.model is None:
         reading = replace(reading, job=replace(reading.job, model=None, name=job.name))
-    usual = usual_of(FRAMEWORKS[reading.framework])
-    lost = carried(job, written, reading.job, beside - set(form.beside), form.name, form.runs, usual)
+    lost = carried(job, written, reading, beside - set(form.beside), form.name, form.runs)
     return Exported(written.text, lost, reading)
 
 
 def _some_model(job: Job) -> Decoder:
     """A model that a job without one could be of, so that what is written can be read."""
-    own = job.strategy
+    own, parts = job.strategy, job.strategy.expert_parallel
     layers, heads = sum(own.stages) or own.pipeline * own.stages_per_device, 8 * own.tensor
     model = Decoder(layers=layers, width=64 * heads, heads=heads, ffn=64, vocabulary=64, context=64)
-    parts = own.expert_parallel
     return replace(model, experts=2 * parts, top_k=1, expert_ffn=64) if parts > 1 else model
 
 

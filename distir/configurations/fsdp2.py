@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from typing import Any, Final
 
+from distir.configurations.carried import named
 from distir.configurations.formats import Format, configuration_format
 from distir.configurations.jobs import Job, JobText, ReadJob, Supplied, checked, overlapping, replicas, unsaid
 from distir.configurations.models import published_decoder
@@ -32,9 +33,6 @@ DEFAULTS: Final[dict[str, Any]] = {
     "checkpoint": False,
     "compile": False,
 }
-
-DEGREES: Final = {"tensor": "tensor", "pipeline": "pipeline", "context": "context", "expert_parallel": "expert"}
-"""Degrees that a plan does not have, with what they are called."""
 
 PRECISIONS: Final = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
 """What products compute in, by the type that weights are gathered in."""
@@ -137,8 +135,8 @@ def write(job: Job) -> JobText:
     """The plan of a job."""
     own = job.strategy
     why = {
-        field: f"{what} parallelism of {getattr(job.strategy, field)}: FSDP2 shards data-parallel replicas"
-        for field, what in DEGREES.items()
+        field: f"{named(field)} of {getattr(own, field)}: FSDP2 shards data-parallel replicas"
+        for field in ("tensor", "pipeline", "context", "expert_parallel")
     }
     why |= unsaid(job) | {"optimizer": f"the optimizer {own.optimizer}: make it behind the plan"}
     published = published_decoder(job.name)
@@ -172,7 +170,7 @@ FSDP2 = configuration_format(
         read=read,
         framework="fsdp2",
         runs={
-            **dict.fromkeys(DEGREES, (1,)),
+            **dict.fromkeys(("tensor", "pipeline", "context"), (1,)),
             "expert_parallel": (0,),
             "zero": (2, 3),
             "precision": tuple(PRECISIONS.values()),

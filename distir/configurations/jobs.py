@@ -3,63 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, Final
 
 from distir.configurations.options import ConfigurationError, Options, Remark
 from distir.models.decoder import Decoder
-from distir.transform.strategy import Strategy
-from distir.transform.strategy.partial import Partial, of_recomputation, precision_of, recomputation_of
+from distir.transform.strategy.partial import Stating, of_recomputation
 from distir.validate.frameworks import ASYNC_TP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Stating):
     """A training job: what is trained, in which sizes, and how. Sizes in sequences and tokens; None: not said.
 
-    `said`: how it is distributed and run, as far as it says; of the rest its framework decides. Microbatches are not
-    said: they follow from the batches. `attention`: the kernel of attention, a word of `distir.validate.MeasuredRun`,
-    where it is not the framework's own. `node`: the most devices of a node; no part of what is trained.
+    `attention`: the kernel of attention, a word of `distir.validate.MeasuredRun`, where it is not the framework's own.
+    `node`: the most devices of a node; no part of what is trained.
     """
 
     name: str = ""
     model: Decoder | None = None
     seq: int | None = None
-    said: Partial = field(default_factory=Partial)
     micro_batch: int | None = None
     global_batch: int | None = None
     attention: str = ""
     node: int = field(default=8, compare=False)
 
     @property
-    def strategy(self) -> Strategy:
-        """What is said of its strategy; other fields are at their defaults."""
-        return self.said.strategy
-
-    def saying(self, **fields: Any) -> Job:
-        """The same, of whose strategy these fields are said, too."""
-        return replace(self, said=self.said.saying(**fields))
-
-    @property
     def gpus(self) -> int:
         """How many devices it takes."""
         return self.strategy.devices
-
-    @property
-    def precision(self) -> str:
-        """The word for what products are computed in; empty where that is not said."""
-        return precision_of(self.said)
-
-    @property
-    def recompute(self) -> str:
-        """The word for what is recomputed; empty where that is not said."""
-        return recomputation_of(self.strategy) if "checkpoint" in self.said.said else ""
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether gradients and weights of replicas are communicated beside computation."""
-        return self.strategy.overlap and (not self.strategy.kinds or "gradients" in self.strategy.kinds)
 
     @property
     def async_tp(self) -> bool:

@@ -105,7 +105,7 @@ def _precision(title: str) -> str:
 
 def with_kernels_of(job: Job, framework: str) -> Job:
     """A job that says whether its kernels are fused: as those of its framework where it does not say."""
-    return job if "fuse" in job.said.said else job.saying(fuse=usual_of(FRAMEWORKS[framework]).fuse)
+    return job if job.says("fuse") else job.saying(fuse=usual_of(FRAMEWORKS[framework]).fuse)
 
 
 def exported(

@@ -38,9 +38,9 @@ from distir.models.published import PUBLISHED
 from distir.transform.pipeline import SCHEDULES
 from distir.transform.pipeline.step import schedule_of
 from distir.transform.steps import StepError
-from distir.transform.strategy.partial import of_precision, of_recomputation, partial
+from distir.transform.strategy.partial import LOSS, of_precision, of_recomputation, partial
 from distir.transform.strategy.record import virtual_of
-from distir.validate.strategies import EIGHT_BITS, LOSS
+from distir.validate.strategies import EIGHT_BITS
 
 VERSION: Final = "0.2.2"
 

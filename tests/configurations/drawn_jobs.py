@@ -8,10 +8,10 @@ from distir.configurations.jobs import normal, overlapping
 from distir.configurations.models import flavor_of
 from distir.models import PUBLISHED
 from distir.transform.pipeline import SCHEDULES
-from distir.transform.strategy.partial import Partial, of_precision, of_recomputation, partial
+from distir.transform.strategy.partial import LOSS, Partial, of_precision, of_recomputation, partial
 from distir.transform.strategy.record import virtual_of
 from distir.validate.frameworks import FRAMEWORKS
-from distir.validate.strategies import LOSS, usual_of
+from distir.validate.strategies import usual_of
 
 MODELS = ("llama2-7b", "llama3-8b", "llama3-70b", "llama3-405b", "qwen3-8b", "qwen3-30b-a3b", "mixtral-8x7b")
 MODULES = {"moe": "experts", "moe_act": "experts", "shared_experts": "shared_experts", "mla_up_proj": "latent"}

@@ -12,8 +12,8 @@ from thorough import most_examples
 from distir.configurations import FORMATS, ConfigurationError, Supplied, program_of, read
 from distir.configurations.megatron import layout_of, layout_stages
 from distir.models import PUBLISHED
+from distir.transform.strategy.partial import LOSS
 from distir.validate import plan_of, read_runs
-from distir.validate.strategies import LOSS
 
 ROOT = Path(__file__).parents[2]
 READ = [name for name in FORMATS if FORMATS[name].write]

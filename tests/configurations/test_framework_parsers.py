@@ -18,7 +18,7 @@ from drawn_jobs import job_of
 from distir.configurations import FORMATS
 from distir.configurations.known import listed
 from distir.models import PUBLISHED
-from distir.validate.strategies import LOSS
+from distir.transform.strategy.partial import LOSS
 
 
 def job(name="llama3-8b", **more):

@@ -6,7 +6,7 @@ from distir.configurations import FORMATS, ConfigurationError, Supplied, answer,
 from distir.configurations.answers import peak_flops
 from distir.cost import load
 from distir.models import PUBLISHED
-from distir.validate.strategies import LOSS
+from distir.transform.strategy.partial import LOSS
 
 MEGATRON = (
     "--num-layers 2 --hidden-size 256 --num-attention-heads 4 --seq-length 512 --vocab-size 1024 --swiglu "

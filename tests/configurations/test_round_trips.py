@@ -18,7 +18,7 @@ from distir.models.rotary import Rotary
 from distir.search.rows import Row
 from distir.transform import Strategy
 from distir.transform.strategy import FIELDS, SEARCHED
-from distir.validate.strategies import LOSS
+from distir.transform.strategy.partial import LOSS
 
 WRITTEN = [name for name in FORMATS if FORMATS[name].write]
 

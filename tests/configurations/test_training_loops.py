@@ -13,9 +13,9 @@ from distir.configurations import FORMATS, ConfigurationError, Supplied, program
 from distir.configurations.jobs import BesideFile
 from distir.configurations.models import of_name
 from distir.models import PUBLISHED
+from distir.transform.strategy.partial import LOSS
 from distir.validate.memory import parts_by_device
 from distir.validate.predictions import simulation_of
-from distir.validate.strategies import LOSS
 
 pytest.importorskip("yaml")
 SMALL = Supplied(name="qwen3-0.6b", model=PUBLISHED["qwen3-0.6b"], seq=512, micro_batch=1)

@@ -15,21 +15,21 @@ MEASURED = sorted((Path(__file__).parents[2] / "examples/measured").glob("*.csv"
 def test_all_files_of_the_project_are_read_and_name_their_source(path):
     runs = read_runs(str(path))
     assert path.read_text().startswith("# source: ")
-    assert all(run.gpus == run.dp * run.tp * run.pp * (run.cp or 1) for run in runs)
+    assert all(run.gpus == run.strategy.devices for run in runs)
     assert {run.source for run in runs} == {path.stem}
 
 
 def test_an_empty_cell_is_not_said():
     (run,) = parse_runs(text(row(micro_batch="")), "runs.csv")
     assert run.micro_batch is None
-    assert run.cp is None
+    assert "context" not in run.said.said
 
 
 def test_replicas_follow_from_the_other_ranks_where_they_are_not_said():
     (run,) = parse_runs(text(row(dp="")), "runs.csv")
-    assert run.dp == 2
+    assert run.strategy.data == 2
     without = text(row(), header=HEADER.replace(",dp,", ",replicas,"))
-    assert [run.dp for run in parse_runs(without, "runs.csv")] == [2]
+    assert [run.strategy.data for run in parse_runs(without, "runs.csv")] == [2]
     with pytest.raises(RunsError, match=r"runs.csv:3: expected a multiple of tp · pp · cp = 3 in `gpus`, found 4"):
         parse_runs(text(row(dp="", tp=3)), "runs.csv")
 
@@ -39,7 +39,7 @@ def test_words_are_read_as_sources_write_them():
     header = HEADER + ",precision,sharding,position"
     known = {"framework": {"nemo": "nemo", "megatron-bridge": "nemo"}}
     (run,) = parse_runs(text(row(framework="Megatron-Bridge") + cells, header=header), "runs.csv", known)
-    assert (run.precision, run.sharding, run.position, run.framework) == ("mxfp8", "zero3", "rope", "nemo")
+    assert (run.precision, run.strategy.zero, run.position, run.framework) == ("mxfp8", 3, "rope", "nemo")
 
 
 def test_a_run_with_an_unknown_word_is_at_fault_and_others_of_the_file_are_not():
