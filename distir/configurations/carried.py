@@ -84,7 +84,7 @@ def carried(
     found = {path: pair for path, pair in found.items() if pair[0] is not None or "." in path}  # which is not said
     why = {path: text for path, text in written.why.items() if path in {*found, *beside} or path.startswith(ALWAYS)}
     rest: dict[str, list[str]] = {}
-    unsaid = told(job).keys() - told(read).keys()
+    unsaid = stated(job).keys() - stated(read).keys()
     for path, (before, after) in found.items():
         owner, _, last = path.rpartition(".")
         if not why.keys().isdisjoint({path, owner, "model" if owner else path}):
@@ -128,7 +128,7 @@ SEVERAL: Final[Mapping[str, tuple[Sequence[str], Callable[[Job], Any]]]] = {
 IN_ONE: Final = {name for fields, _ in SEVERAL.values() for name in fields} - {"schedule"}
 
 
-def told(job: Job) -> dict[str, Any]:
+def stated(job: Job) -> dict[str, Any]:
     """By field of a strategy: what a job says of it, that of `SEVERAL` in one."""
     said = job.said.said
     single = {name: value for name, value in job.said.fields.items() if name not in IN_ONE}
@@ -143,8 +143,8 @@ def differences(one: Job, other: Job, usual: Strategy) -> dict[str, tuple[Any, A
     found = dict(_differences("", one, replace(other, said=one.said)))
     if one.model is not None and other.model is not None:
         found.pop("name", None)  # what a model is called follows from its sizes
-    there = told(replace(other, said=Partial(other.said.completed(usual), frozenset(FIELDS))))
-    return found | {name: (value, there[name]) for name, value in told(one).items() if value != there[name]}
+    there = stated(replace(other, said=Partial(other.said.completed(usual), frozenset(FIELDS))))
+    return found | {name: (value, there[name]) for name, value in stated(one).items() if value != there[name]}
 
 
 def _differences(path: str, one: Any, other: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:

@@ -21,7 +21,7 @@ OWN = {field.name for field in fields(Job)}
 
 
 def job_of(**given):
-    """A job by its own fields, and by those of its strategy as a job is told, in bfloat16."""
+    """A job by its own fields, and by those of its strategy as a job is stated, in bfloat16."""
     return changed(Job(), **{"precision": "bf16", **given})
 
 

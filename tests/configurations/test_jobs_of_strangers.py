@@ -3,7 +3,7 @@
 import pytest
 
 from distir.configurations import FORMATS, ConfigurationError, Supplied, answer, program_of
-from distir.configurations.carried import told
+from distir.configurations.carried import stated
 from distir.configurations.jobs import BesideFile
 from distir.configurations.models import of_flavor, of_name
 from distir.models.catalogue import program
@@ -276,7 +276,7 @@ def test_without_a_tokenizer_the_vocabulary_is_that_of_the_model_of_these_sizes(
 )
 def test_arguments_of_forks_are_those_of_today(words, field, value):
     found = read(f"{RUN} {words}")
-    assert told(found.job)[field] == value
+    assert stated(found.job)[field] == value
     assert not [text for text in texts(found) if "no such option" in text]
 
 

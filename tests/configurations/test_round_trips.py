@@ -9,7 +9,7 @@ from drawn_jobs import as_run, changed, drawn, job_of
 from thorough import most_examples
 
 from distir.configurations import FORMATS, ConfigurationError, Job, Supplied, answer, program_of, read
-from distir.configurations.carried import IN_ONE, SEVERAL, named, told
+from distir.configurations.carried import IN_ONE, SEVERAL, named, stated
 from distir.configurations.jobs import normal
 from distir.configurations.rows import OTHERWISE, exported_row, job_of_row, with_kernels_of
 from distir.models import PUBLISHED
@@ -40,7 +40,7 @@ def test_jobs_that_a_framework_runs_come_back(name):
     assert len(carried) == wanted
     for field, values in form.runs.items() if wanted == 200 else ():
         usual = {value for value in values if not str(value).startswith("modules:")}
-        assert usual <= {told(job).get(field, "auto" if field == "gradients" else "") for job in carried}, field
+        assert usual <= {stated(job).get(field, "auto" if field == "gradients" else "") for job in carried}, field
 
 
 LLAMA = replace(PUBLISHED["llama3-8b"], layers=8, vocabulary=32000)
@@ -80,7 +80,7 @@ CHANGED = {
     "overlap": ({"overlap": False}, {}),
     "whole": ({"whole": LOSS}, {"tensor": 2}),
 }
-"""By field of a job, as it is told: a value that few frameworks have, and what else it needs."""
+"""By field of a job, as it is stated: a value that few frameworks have, and what else it needs."""
 
 
 def another(value):
@@ -107,7 +107,7 @@ def test_each_field_of_a_job_is_carried_or_lost(name, field):
     read, said = as_run(written.reading.job, FORMATS[name].framework)
     (field,) = other
     before, after = (
-        told(found) if field in told(found) else {field: getattr(found, field)}
+        stated(found) if field in stated(found) else {field: getattr(found, field)}
         for found in (normal(job), read.saying(**{name: getattr(said, name) for name in FIELDS}))
     )
     if after[field] != before[field] and field != "name":

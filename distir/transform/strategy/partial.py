@@ -1,4 +1,4 @@
-"""Partial strategies: some fields are said, and of the others whoever runs the strategy decides.
+"""Partial strategies: some fields are said, and a framework decides the others.
 
 A configuration of a framework, or a row of a table, leaves fields unsaid. Its words for several fields at once, as
 `fp8` and `modules:mlp`, are read and written here.
