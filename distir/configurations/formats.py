@@ -19,9 +19,9 @@ class Format:
 
     `read` takes a text, the path that messages name, and what is given beside it; it raises ConfigurationError.
     `framework`: what runs its jobs, a word of `distir.validate.FRAMEWORKS`; empty where each file says. `beside`: what
-    files leave to be said beside them, fields of `Supplied`. `runs`: by field of a job, as it is `stated`, the values of
-    which there are jobs that this version runs; of fields that are not listed, any. Whether it runs a job follows from
-    `lost`, below.
+    files leave to be said beside them, fields of `Supplied`. `runs`: by field of a job, as `stated` has them, the
+    values of which there are jobs that this version runs; of fields that are not listed, any. Whether it runs a job
+    follows from `lost`, below.
     """
 
     name: str
