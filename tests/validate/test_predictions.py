@@ -316,7 +316,7 @@ def test_experts_are_on_neighbours_shards_first_then_parts_of_sequences(layout, 
     ],
 )
 def test_what_is_recomputed_is_what_the_run_says_and_what_fused_kernels_do(framework, recompute, words):
-    chosen = framework_of(changed(run(framework=framework), recompute=recompute))
+    chosen = framework_of(run(framework=framework, recompute=recompute))
     assert words_of(Strategy(**recomputation(chosen, gated=True))) == [*words, "dtp=1,1,1"]
 
 
