@@ -355,7 +355,6 @@ NAMED = {
     "transform/pipeline/chunks.py": "the ops of MPI are called so",
     "transform/pipeline/step.py": "names of files",
     "validate/fitted_profile.py": "names of files and of a profile's figures",
-    "validate/plans.py": "optimizers, as sources call them",
 }
 
 

@@ -12,7 +12,7 @@ from distir.diagnostics.spelling import nearest
 from distir.files.reading import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from distir.configurations import Answer, Exported, Format, Job, ReadJob, Supplied
     from distir.search import Row
@@ -38,19 +38,20 @@ CONFIGURATION = FileKind("a configuration", 4 << 20, "take out what configures n
 SEARCHED = FileKind("the CSV of a search", 1 << 30, "export another row")
 
 
-def known_format(name: str) -> Format:
-    """A format by name. Raises Refused, with the nearest."""
+def known_format(name: str, called: str = "format", names: Sequence[str] = NAMES) -> Format:
+    """A format by name. Raises Refused, with the nearest of the names there are. `called`: what messages call it."""
     from distir.configurations import FORMATS
 
     if name not in FORMATS:
-        near = nearest(name, FORMATS)
-        raise Refused(f"there is no exporter `{name}`", f"did you mean `{near}`?" if near else ", ".join(FORMATS))
+        near = nearest(name, names)
+        hint = f"there are {', '.join(names)}"
+        raise Refused(f"there is no {called} `{name}`", f"did you mean `{near}`? {hint}" if near else hint)
     return FORMATS[name]
 
 
-def written_format(name: str) -> Format:
+def written_format(name: str, called: str = "format") -> Format:
     """A format that is written, by name. Raises Refused."""
-    found = known_format(name)
+    found = known_format(name, called, WRITTEN)
     if found.write is None:
         raise Refused(f"`{name}` is read, not written", f"there are {', '.join(WRITTEN)}")
     return found
@@ -182,9 +183,10 @@ def _of_peak(precision: str) -> str:
 
 def describe(job: Job, found: RunProgram) -> str:
     """Describes model, machine and parallelism in one line."""
-    degrees = {"dp": job.dp, "tp": job.tp, "pp": job.pp, "cp": job.cp, "ep": job.ep}
+    own = job.strategy
+    degrees = {"dp": own.data, "tp": own.tensor, "pp": own.pipeline, "cp": own.context, "ep": own.expert_parallel}
     used = " ".join(f"{name}={degree}" for name, degree in degrees.items() if degree > 1) or "one device"
-    zero = f" zero={job.zero}" if job.zero else ""
+    zero = f" zero={own.zero}" if own.zero else ""
     batch = f"micro batch {job.micro_batch}, global batch {job.global_batch}"
     how = f"{used}{zero}" if job.precision == "bf16" else f"{used}{zero} in {job.precision}"
     return f"{job.name} on {job.gpus} x {found.gpu}: {how}, sequences of {found.step.sequence}, {batch}"
@@ -209,12 +211,12 @@ def export_row(
     row: Row, kind: str, model: str | None = None, seq: int | None = None, hardware: str | None = None
 ) -> tuple[Exported, bool]:
     """A row of a search in a format, and whether it fits as the framework runs it. Raises Refused."""
-    from distir.configurations.rows import for_kernels_of, job_of_row, title_of, unsaid_of_row
+    from distir.configurations.rows import job_of_row, title_of
 
-    framework, given = written_format(kind).framework, given_of(model, seq=seq)
-    job, unsaid = job_of_row(row, given), unsaid_of_row(row, given, framework)
-    job, ideal = for_kernels_of(job, "", framework), None if row.framework else row.latency_s
-    return _priced(job, kind, title_of(row), hardware or row.hardware, ideal, unsaid)
+    written_format(kind)
+    job = job_of_row(row, given_of(model, seq=seq))
+    ideal = None if row.framework else row.latency_s
+    return _priced(job, kind, title_of(row), hardware or row.hardware, ideal)
 
 
 def export_job(
@@ -229,9 +231,9 @@ def export_job(
     from distir import config
     from distir.cli import simulating
     from distir.configurations import FORMATS
-    from distir.configurations.rows import for_kernels_of
+    from distir.configurations.rows import with_kernels_of
 
-    framework = written_format(kind).framework
+    written_format(kind)
     if path.endswith(".csv"):
         return export_row(_ranked(path, number), kind, model, seq, hardware)
     source = next((name for name in FORMATS if path.endswith(FORMATS[name].suffixes or ("\0",))), None)
@@ -242,7 +244,7 @@ def export_job(
     reading = read_configuration(source, path, given_of(model, gpus=gpus, seq=seq, node=len(machine.kinds)))
     for note in reading.notes:
         output.complain("warning", f"not carried over, or assumed: {note.shown(shown(path))}")
-    job = for_kernels_of(reading.job, reading.framework, framework)
+    job = with_kernels_of(reading.job, reading.framework)
     return _priced(job, kind, f"from {shown(path)}", machine.name)
 
 
@@ -258,9 +260,7 @@ def put_job(written: Exported, fits: bool, out: str | None) -> int:
     return 0 if fits else WRONG
 
 
-def _priced(
-    job: Job, kind: str, title: str, hardware: str, ideal: float | None = None, unsaid: Mapping[str, str] | None = None
-) -> tuple[Exported, bool]:
+def _priced(job: Job, kind: str, title: str, hardware: str, ideal: float | None = None) -> tuple[Exported, bool]:
     """A job in a format, whose head says how the framework runs it, and whether it fits. `ideal`: seconds of a row."""
     from distir.configurations.rows import exported
 
@@ -275,7 +275,7 @@ def _priced(
         return f"as {kind} runs it on {hardware}: {_step(found, ideal)}; {_verdict(found.memory)}"
 
     with output.progress(f"simulating the job for {kind}"):
-        return exported(job, kind, title, unsaid or {}, reported), fits
+        return exported(job, kind, title, reported), fits
 
 
 def _as_run(written: Exported, gpus: int, hardware: str) -> Answer | str:

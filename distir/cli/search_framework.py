@@ -24,7 +24,7 @@ def check_framework(name: str, model: str, given: Mapping[str, Any]) -> None:
     """Raises Refused for a framework that is not known, or of which something else is asked. `given`: by option."""
     from distir.configurations.models import published_decoder
 
-    written_format(name)
+    written_format(name, "framework")
     if published_decoder(model) is None:
         hint = "name one: `distir model --list` has them"
         raise Refused(f"`--framework` is for decoders by their names, and `{model}` is none", hint)

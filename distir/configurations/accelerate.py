@@ -25,12 +25,14 @@ from distir.configurations.jobs import (
     checked,
     float32,
     of_given,
+    overlapping,
     replicas,
     state_on_host,
 )
 from distir.configurations.known import known
 from distir.configurations.options import ConfigurationError, Options, Remark, Setting, as_table, renamed
 from distir.files.reading import FileKind, read_bytes
+from distir.transform.strategy.partial import LOSS, of_precision, of_recomputation, partial
 
 VERSION: Final = "1.15"
 
@@ -174,22 +176,24 @@ def _job(options: Options, given: Supplied, loop: Loop, *, sharded: bool) -> Job
     micro, total = _batch(options, given, loop, dp)
     return replace(
         of_given(given),
-        dp=dp,
-        tp=tp,
-        cp=cp,
-        zero=zero,
-        shard=shard,
+        said=partial(
+            data=dp,
+            tensor=tp,
+            context=cp,
+            zero=zero,
+            shard=shard,
+            optimizer=loop.optimizer or None,
+            gradients=None if not sharded or precision == "fp32" else "fp16" if precision == "fp16" else "bf16",
+            state_on_host=state_on_host(options, moved, moved),
+            fuse=loop.compile,
+            whole=LOSS if tp > 1 else (),
+            **of_precision(precision),
+            **of_recomputation("full" if recomputes else loop.recompute or "none"),
+            **overlapping(True),
+        ),
         micro_batch=micro,
         global_batch=total,
-        optimizer=loop.optimizer,
-        precision=precision,
-        gradients="" if not sharded or precision == "fp32" else "fp16" if precision == "fp16" else "bf16",
         attention=loop.attention,
-        recompute="full" if recomputes else loop.recompute or "none",
-        state_on_host=state_on_host(options, moved, moved),
-        compile=loop.compile,
-        overlap=True,
-        gathers_logits=tp > 1,
         node=_node(options, given, dp * tp * cp),
     )
 
@@ -352,7 +356,7 @@ def _of_megatron(options: Options, given: Supplied, loop: Loop) -> ReadJob:
     known_options = Options(options.path, settings, megatron.KNOWN)
     found = megatron.job_of(known_options, replace(given, gpus=devices or given.gpus, global_batch=None))
     micro = found.micro_batch or loop.micro_batch
-    total = given.global_batch or (micro * rounds * found.dp if micro else None)
+    total = given.global_batch or (micro * rounds * found.strategy.data if micro else None)
     job = replace(found, micro_batch=micro, global_batch=total, attention=loop.attention)
     return ReadJob(checked(options.path, job), "megatron", [*known_options.rest(), *options.rest()])
 

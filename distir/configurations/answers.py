@@ -17,7 +17,8 @@ from distir.cost.catalogue import node_of
 from distir.ir import DTYPES, Module, TensorType
 from distir.models.catalogue import program
 from distir.models.decoder import Decoder
-from distir.validate.frameworks import ASYNC_TP, FRAMEWORKS
+from distir.transform.strategy.partial import of_precision
+from distir.validate.frameworks import FRAMEWORKS
 from distir.validate.machines import GPUS
 from distir.validate.memory import RunMemory, memory_of
 from distir.validate.plans import plan_of
@@ -63,10 +64,13 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
     model = job.model
     if model is None or job.micro_batch is None or job.global_batch is None:
         raise _left_open(job)
+    own, chosen = job.strategy, FRAMEWORKS[framework]
     # A job that gathers weights for each microbatch of a pipeline says so; a row of a table does not.
-    again = job.zero == 3 and job.pp > 1 and FRAMEWORKS[framework].gathers_once
-    group = f":{job.shard or job.dp}" if again or (job.shard and job.shard < job.dp) else ""
-    sharding = f"hsdp{group}" if group and job.zero == 3 else f"zero{job.zero}{group}"
+    again = own.zero == 3 and own.pipeline > 1 and chosen.gathers_once
+    shard = (own.shard or own.data) if again else own.shard if own.shard < own.data else 0
+    said = job.said.saying(shard=shard, etp=own.etp or own.tensor)
+    if not chosen.by_compiler:
+        said = said.without("fuse")
     return MeasuredRun(
         id=job.name,
         model=job.name,
@@ -90,29 +94,11 @@ def run_of(job: Job, framework: str, gpu: str) -> MeasuredRun:
         seq=job.seq or model.context,
         gpu=gpu,
         gpus=job.gpus,
-        dp=job.dp,
-        tp=job.tp,
-        pp=job.pp,
-        cp=job.cp,
-        ep=job.ep,
-        etp=job.etp or job.tp,
-        virtual=job.virtual,
-        schedule=job.schedule_file or job.schedule,
-        stages=",".join(map(str, job.stages)),
-        sequence_parallel=job.sequence_parallel,
-        sharding=sharding,
+        said=said if job.precision else said.saying(**of_precision("bf16")),
         micro_batch=job.micro_batch,
         global_batch=job.global_batch,
-        optimizer=job.optimizer,
-        precision=job.precision,
-        gradients=job.gradients,
         attention=job.attention,
-        recompute=job.recompute,
-        offload=job.offload or None,
-        offload_optimizer=job.state_on_host or None,
-        compile=job.compile if FRAMEWORKS[framework].by_compiler else None,
         async_tp=job.async_tp,
-        loss_parallel=job.tp > 1 and not job.gathers_logits,
         framework=framework,
     )
 
@@ -122,20 +108,12 @@ def program_of(job: Job, framework: str, gpu: str) -> RunProgram:
     model = job.model
     if model is not None:
         rms = "rms" if model.norm == "rms_offset" else model.norm
-        model = replace(model, norm=rms, attention_dropout=0.0 if job.cp > 1 else model.attention_dropout)
+        model = replace(model, norm=rms, attention_dropout=0.0 if job.strategy.context > 1 else model.attention_dropout)
         model = replace(model, context=max(model.context, job.seq or 0))
     try:
-        found = plan_of(run_of(job, framework, gpu), described=model)
+        return plan_of(run_of(job, framework, gpu), described=model)
     except REFUSALS as error:
         raise _refusal(job, reason(error)) from None
-    chosen = FRAMEWORKS[framework]
-    if not job.overlap and chosen.overlap and not chosen.always_overlaps:
-        kept = tuple(kind for kind in found.step.overlap if kind in ("transfers", ASYNC_TP))
-        found = replace(found, step=found.step.overlapping(kept))
-    elif job.overlap and not set(found.step.overlap) - {ASYNC_TP}:
-        kinds = ("weights", "gradients") if job.zero else ("gradients",)
-        found = replace(found, step=found.step.overlapping((*kinds, *found.step.overlap)))
-    return found
 
 
 def _refusal(job: Job, said: str) -> ConfigurationError:
@@ -154,16 +132,17 @@ def _refusal(job: Job, said: str) -> ConfigurationError:
 
 def _splits(job: Job) -> Iterator[tuple[str, int, dict[str, int]]]:
     """The degrees of a job, in words, each with what it splits, by what that is called."""
+    own = job.strategy
     model = job.model
     if model is None:
         return
     heads = {"heads": model.heads, **({} if model.latent else {"heads of keys and values": model.shared_heads})}
-    yield "tensor parallelism of {}", job.tp, heads | {"of the perceptron's width": model.ffn}
-    yield "context parallelism of {}", job.cp, {"tokens of a sequence": job.seq or model.context}
+    yield "tensor parallelism of {}", own.tensor, heads | {"of the perceptron's width": model.ffn}
+    yield "context parallelism of {}", own.context, {"tokens of a sequence": job.seq or model.context}
     if model.experts:
-        yield "expert parallelism of {}", job.ep, {"experts": model.experts}
-    if job.zero:
-        yield "ZeRO over {} replicas", job.shard or job.dp * job.cp, {"of the model's width": model.width}
+        yield "expert parallelism of {}", own.expert_parallel or 1, {"experts": model.experts}
+    if own.zero:
+        yield "ZeRO over {} replicas", own.shard or own.data * own.context, {"of the model's width": model.width}
 
 
 def gpu_of(hardware: str) -> str:

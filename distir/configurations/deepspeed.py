@@ -25,12 +25,14 @@ from distir.configurations.jobs import (
     float32,
     of_given,
     optimizer_of,
+    overlapping,
     replicas,
     state_on_host,
     unsaid,
 )
 from distir.configurations.known import known
 from distir.configurations.options import Options, Remark, Setting, renamed
+from distir.transform.strategy.partial import of_precision, of_recomputation, partial
 
 VERSION: Final = "0.19.8"
 
@@ -150,22 +152,25 @@ def job_of(settings: Mapping[str, Setting], path: str, given: Supplied, loop: Lo
         options.notes.append(Remark(text, left_open[rest[0]].line))
     job = replace(
         of_given(given),
-        dp=dp,
-        tp=tp,
-        cp=cp,
-        shard=group if 0 < group < dp * cp else 0,
-        ep=ep if given.model and given.model.experts else 1,
-        zero=stage,
+        said=partial(
+            data=dp,
+            tensor=tp,
+            context=cp,
+            shard=group if 0 < group < dp * cp else 0,
+            expert_parallel=ep if given.model and given.model.experts else 1,
+            zero=stage,
+            optimizer=optimizer_of(options, "optimizer.type") or loop.optimizer or None,
+            gradients=DTYPES[stated] if (stated := options.word("data_types.grad_accum_dtype", DTYPES)) else None,
+            state_on_host=on_host,
+            fuse=loop.compile or options.flag("compile.enabled"),
+            whole=(),
+            **of_precision(precision),
+            **of_recomputation(loop.recompute or recompute),
+            **overlapping(stage == 3 if overlap is None else bool(overlap)),
+        ),
         micro_batch=micro,
         global_batch=total,
-        optimizer=optimizer_of(options, "optimizer.type") or loop.optimizer,
-        precision=precision,
-        gradients=DTYPES[stated] if (stated := options.word("data_types.grad_accum_dtype", DTYPES)) else "",
-        recompute=loop.recompute or recompute,
         attention=loop.attention,
-        state_on_host=on_host,
-        compile=loop.compile or options.flag("compile.enabled"),
-        overlap=stage == 3 if overlap is None else bool(overlap),
     )
     return ReadJob(checked(path, job), "deepspeed", options.rest())
 
@@ -230,39 +235,41 @@ def _recomputation(options: Options) -> str:
 
 def write(job: Job) -> JobText:
     """The JSON of a job."""
-    topology = f"PipeModelDataParallelTopology(num_pp={job.pp}, num_mp={job.tp}, num_dp={job.dp})"
+    own = job.strategy
+    topology = f"PipeModelDataParallelTopology(num_pp={own.pipeline}, num_mp={own.tensor}, num_dp={own.data})"
     of_stages = "activation_checkpoint_interval=1 of PipelineModule"
-    of_layers = of_stages if job.pp > 1 else "deepspeed.checkpointing.checkpoint"
+    of_layers = of_stages if own.pipeline > 1 else "deepspeed.checkpointing.checkpoint"
+    parts = own.expert_parallel
     why = unsaid(job) | {
-        "pp": f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {job.pp} stages",
-        "zero": f"ZeRO stage {job.zero}: DeepSpeed's pipelines take stages 0 and 1",
-        "stages": f"stages of {','.join(map(str, job.stages))} layers: see partition_method of PipelineModule",
-        "ep": f"experts over {job.ep} replicas: give deepspeed.moe.layer.MoE ep_size={job.ep}",
-        "sequence_parallel": "sequence parallelism: DeepSpeed's AutoTP splits weights alone",
-        "gathers_logits": "logits that are gathered: see tensor_parallel.vocab_parallel_lm_head",
-        "shard": f"state within groups of {job.shard} replicas: see deepspeed.zero.MiCS_Init",
+        "pipeline": f"pipeline stages: build the model as a deepspeed.pipe.PipelineModule of {own.pipeline} stages",
+        "zero": f"ZeRO stage {own.zero}: DeepSpeed's pipelines take stages 0 and 1",
+        "stages": f"stages of {','.join(map(str, own.stages))} layers: see partition_method of PipelineModule",
+        "expert_parallel": f"experts over {parts} replicas: give deepspeed.moe.layer.MoE ep_size={parts}",
+        "sequence": "sequence parallelism: DeepSpeed's AutoTP splits weights alone",
+        "whole": "logits that are gathered: see tensor_parallel.vocab_parallel_lm_head",
+        "shard": f"state within groups of {own.shard} replicas: see deepspeed.zero.MiCS_Init",
         "recompute": f"recomputation `{job.recompute}`: the model does it, through {of_layers}, for whole layers",
-        "compile": "torch.compile: call engine.compile()",
+        "fuse": "torch.compile: call engine.compile()",
     }
-    if job.pp > 1 and job.tp > 1:
-        why["tp"] = f"tensor parallelism inside stages: give the PipelineModule layers that do it, and {topology}"
+    if own.pipeline > 1 and own.tensor > 1:
+        why["tensor"] = f"tensor parallelism inside stages: give the PipelineModule layers that do it, and {topology}"
     if job.recompute != "none":
         why[f"{ALWAYS}recompute"] = why["recompute"]
     document: dict[str, object] = {
         "train_batch_size": job.global_batch,
         "train_micro_batch_size_per_gpu": job.micro_batch,
         "gradient_accumulation_steps": job.microbatches or 1,
-        "sequence_parallel_size": job.cp if job.cp > 1 else None,
-        "tensor_parallel": {"autotp_size": job.tp} if job.tp > 1 and job.pp == 1 else None,
+        "sequence_parallel_size": own.context if own.context > 1 else None,
+        "tensor_parallel": {"autotp_size": own.tensor} if own.tensor > 1 and own.pipeline == 1 else None,
         "zero_optimization": {
-            "stage": job.zero if job.pp == 1 else min(job.zero, 1),
-            **({"mics_shard_size": job.shard} if job.shard and job.zero == 3 and job.pp == 1 else {}),
-            **({"overlap_comm": job.overlap} if job.zero else {}),
-            **({"offload_optimizer": {"device": "cpu"}} if job.state_on_host else {}),
+            "stage": own.zero if own.pipeline == 1 else min(own.zero, 1),
+            **({"mics_shard_size": own.shard} if own.shard and own.zero == 3 and own.pipeline == 1 else {}),
+            **({"overlap_comm": job.overlaps} if own.zero else {}),
+            **({"offload_optimizer": {"device": "cpu"}} if own.state_on_host else {}),
         },
-        "optimizer": {"type": "Muon"} if job.optimizer == "muon" else None,
+        "optimizer": {"type": "Muon"} if own.optimizer == "muon" else None,
         "fp16" if job.precision == "fp16" else "bf16": {"enabled": True} if job.precision not in ("", "fp32") else None,
-        "data_types": {"grad_accum_dtype": job.gradients} if job.gradients else None,
+        "data_types": {"grad_accum_dtype": own.gradients} if own.gradients != "auto" else None,
         "activation_checkpointing": {"partition_activations": False} if job.recompute == "full" else None,
         "distir": {
             "start": f"deepspeed --num_nodes {job.nodes} --num_gpus {job.gpus_per_node}",
@@ -282,20 +289,20 @@ DEEPSPEED = configuration_format(
         framework="deepspeed",
         beside=("model", "seq"),
         runs={
-            "pp": (1,),
-            "ep": (1,),
+            "pipeline": (1,),
+            "expert_parallel": (0,),
             "schedule": ("1f1b",),
             "zero": (0, 1, 2, 3),
-            "sequence_parallel": (False,),
+            "sequence": (False,),
             "precision": ("bf16", "fp16", "fp32"),
-            "gradients": ("", *dict.fromkeys(DTYPES.values())),
+            "gradients": ("auto", *dict.fromkeys(DTYPES.values())),
             "attention": ("",),
             "recompute": ("none",),
-            "compile": (False,),
+            "fuse": (False,),
             "async_tp": (False,),
-            "gathers_logits": (False,),
+            "whole": ((),),
             "optimizer": ("", "muon"),
-            "offload": (0,),
+            "offloaded": (0,),
         },
     ),
     write,

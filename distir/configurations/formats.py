@@ -19,8 +19,9 @@ class Format:
 
     `read` takes a text, the path that messages name, and what is given beside it; it raises ConfigurationError.
     `framework`: what runs its jobs, a word of `distir.validate.FRAMEWORKS`; empty where each file says. `beside`: what
-    files leave to be said beside them, fields of `Supplied`. `runs`: by field of a job, the values of which there are
-    jobs that this version runs; of fields that are not listed, any. Whether it runs a job follows from `lost`, below.
+    files leave to be said beside them, fields of `Supplied`. `runs`: by field of a job, as `stated` has them, the
+    values of which there are jobs that this version runs; of fields that are not listed, any. Whether it runs a job
+    follows from `lost`, below.
     """
 
     name: str
@@ -72,15 +73,16 @@ def _exported(form: Format, written: JobText, job: Job) -> Exported:
         return Exported(written.text, {**written.why, f"{ALWAYS}read": refusal})
     if job.model is None:
         reading = replace(reading, job=replace(reading.job, model=None, name=job.name))
-    lost = carried(job, written, reading.job, beside - set(form.beside), form.name, form.runs)
+    lost = carried(job, written, reading, beside - set(form.beside), form.name, form.runs)
     return Exported(written.text, lost, reading)
 
 
 def _some_model(job: Job) -> Decoder:
     """A model that a job without one could be of, so that what is written can be read."""
-    layers, heads = sum(job.stages) or job.pp * job.virtual, 8 * job.tp
+    own, parts = job.strategy, job.strategy.expert_parallel
+    layers, heads = sum(own.stages) or own.pipeline * own.stages_per_device, 8 * own.tensor
     model = Decoder(layers=layers, width=64 * heads, heads=heads, ffn=64, vocabulary=64, context=64)
-    return replace(model, experts=2 * job.ep, top_k=1, expert_ffn=64) if job.ep > 1 else model
+    return replace(model, experts=2 * parts, top_k=1, expert_ffn=64) if parts > 1 else model
 
 
 def read(name: str, text: str, path: str, given: Supplied) -> ReadJob:

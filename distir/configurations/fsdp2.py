@@ -10,10 +10,12 @@ from __future__ import annotations
 import ast
 from typing import Any, Final
 
+from distir.configurations.carried import named
 from distir.configurations.formats import Format, configuration_format
-from distir.configurations.jobs import Job, JobText, ReadJob, Supplied, checked, replicas, unsaid
+from distir.configurations.jobs import Job, JobText, ReadJob, Supplied, checked, overlapping, replicas, unsaid
 from distir.configurations.models import published_decoder
 from distir.configurations.options import ConfigurationError, Known, Options, Remark, Setting
+from distir.transform.strategy.partial import of_precision, of_recomputation, partial
 
 VERSION: Final = "PyTorch 2.13"
 
@@ -102,15 +104,17 @@ def read(text: str, path: str, given: Supplied) -> ReadJob:
         name=str(name or ""),
         model=model,
         seq=options.optional("sequence") or given.seq,
-        dp=dp,
-        zero=3 if options.flag("reshard_after_forward") else 2,
-        shard=dp // replicate if replicate > 1 else 0,
+        said=partial(
+            data=dp,
+            zero=3 if options.flag("reshard_after_forward") else 2,
+            shard=dp // replicate if replicate > 1 else 0,
+            fuse=options.flag("compile"),
+            **of_precision(PRECISIONS[options.word("param_dtype", PRECISIONS) or "float32"]),
+            **of_recomputation("full" if options.flag("checkpoint") else "none"),
+            **overlapping(True),
+        ),
         micro_batch=micro,
         global_batch=total,
-        precision=PRECISIONS[options.word("param_dtype", PRECISIONS) or "float32"],
-        recompute="full" if options.flag("checkpoint") else "none",
-        compile=options.flag("compile"),
-        overlap=True,
         node=given.node,
     )
     return ReadJob(checked(path, job), "fsdp2", options.rest())
@@ -129,29 +133,29 @@ def _settings(table: ast.Dict, path: str) -> dict[str, Setting]:
 
 def write(job: Job) -> JobText:
     """The plan of a job."""
-    degrees = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
+    own = job.strategy
     why = {
-        field: f"{what} parallelism of {getattr(job, field)}: FSDP2 shards data-parallel replicas"
-        for field, what in degrees.items()
+        field: f"{named(field)} of {getattr(own, field)}: FSDP2 shards data-parallel replicas"
+        for field in ("tensor", "pipeline", "context", "expert_parallel")
     }
-    why |= unsaid(job) | {"optimizer": f"the optimizer {job.optimizer}: make it behind the plan"}
+    why |= unsaid(job) | {"optimizer": f"the optimizer {own.optimizer}: make it behind the plan"}
     published = published_decoder(job.name)
     if job.name and published is None:
         why["model"] = f"the model {job.name}: `wrap` takes yours"
-    shard = job.shard or job.dp
+    shard = own.shard or own.data
     plan = {
         "model": job.name if published else None,
         "sequence": job.seq,
         "micro_batch": job.micro_batch,
         "global_batch": job.global_batch,
-        "replicate": job.dp // shard,
+        "replicate": own.data // shard,
         "shard": shard,
         "layers": job.model.names.layers if job.model else DEFAULTS["layers"],
-        "reshard_after_forward": job.zero != 2,
+        "reshard_after_forward": own.zero != 2,
         "param_dtype": next((word for word, own in PRECISIONS.items() if own == job.precision), "bfloat16"),
         "reduce_dtype": "float32",
         "checkpoint": job.recompute == "full",
-        "compile": job.compile,
+        "compile": own.fuse,
     }
     lines = "".join(f"    {name!r}: {value!r},\n".replace("'", '"') for name, value in plan.items())
     return JobText(f"PLAN = {{\n{lines}}}\n{CODE}", why)
@@ -166,15 +170,16 @@ FSDP2 = configuration_format(
         read=read,
         framework="fsdp2",
         runs={
-            **dict.fromkeys(("tp", "pp", "cp", "ep"), (1,)),
+            **dict.fromkeys(("tensor", "pipeline", "context"), (1,)),
+            "expert_parallel": (0,),
             "zero": (2, 3),
             "precision": tuple(PRECISIONS.values()),
-            "gradients": ("",),
+            "gradients": ("auto",),
             "attention": ("",),
             "recompute": ("none", "full"),
             "overlap": (True,),
             "optimizer": ("",),
-            "offload": (0,),
+            "offloaded": (0,),
             "state_on_host": (False,),
         },
     ),

@@ -3,67 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import gcd
-from typing import Final
+from typing import Any, Final
 
 from distir.configurations.options import ConfigurationError, Options, Remark
 from distir.models.decoder import Decoder
+from distir.transform.strategy.partial import Stating, of_recomputation
+from distir.validate.frameworks import ASYNC_TP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A training job. Sizes in sequences and tokens; None, or an empty word, where nothing says.
+class Job(Stating):
+    """A training job: what is trained, in which sizes, and how. Sizes in sequences and tokens; None: not said.
 
-    The devices are `dp · tp · pp · cp`. `zero`: the stage, as FSDP is stage 3, and stage 2 where it keeps weights
-    between passes; `shard`: how many replicas partition state among them, 0 for all. `virtual`: stages of each device.
-    `stages`: layers of each stage, where not equally many. `schedule_file`: a CSV of torch's schedules, instead of
-    `schedule`. `optimizer`: a word of `grad`, where it is not AdamW. `gradients`: the precision of their buffers,
-    such as `bf16`, and `attention`: its kernel, both a word of `distir.validate.MeasuredRun`, where it is not the
-    framework's own.
-    `recompute`: as in `distir.validate.MeasuredRun`, and `full:8` for the first 8 layers, `modules:layernorm,mlp` for
-    parts of layers (see the step `checkpoint`). `offload`: of how many first layers activations are offloaded to the
-    host; `state_on_host`: whether optimizer state and Float32 master weights are there. `overlap`: whether gradients
-    and weights are communicated beside computation. `gathers_logits`: whether, with tensor parallelism, all shards have
-    all logits, where otherwise each computes the loss of its part of the vocabulary. `node`: the most devices of a
-    node; no part of what is trained.
+    `attention`: the kernel of attention, a word of `distir.validate.MeasuredRun`, where it is not the framework's own.
+    `node`: the most devices of a node; no part of what is trained.
     """
 
     name: str = ""
     model: Decoder | None = None
     seq: int | None = None
-    dp: int = 1
-    tp: int = 1
-    pp: int = 1
-    cp: int = 1
-    ep: int = 1
-    etp: int = 0
-    virtual: int = 1
-    schedule: str = "1f1b"
-    schedule_file: str = ""
-    stages: tuple[int, ...] = ()
-    sequence_parallel: bool = False
-    zero: int = 0
-    shard: int = 0
     micro_batch: int | None = None
     global_batch: int | None = None
-    optimizer: str = ""
-    precision: str = "bf16"
-    gradients: str = ""
     attention: str = ""
-    recompute: str = "none"
-    offload: int = 0
-    state_on_host: bool = False
-    compile: bool = False
-    async_tp: bool = False
-    overlap: bool = False
-    gathers_logits: bool = False
     node: int = field(default=8, compare=False)
 
     @property
     def gpus(self) -> int:
         """How many devices it takes."""
-        return self.dp * self.tp * self.pp * self.cp
+        return self.strategy.devices
+
+    @property
+    def async_tp(self) -> bool:
+        """Whether what tensor parallelism communicates runs beside products."""
+        return self.strategy.overlap and ASYNC_TP in self.strategy.kinds
 
     @property
     def nodes(self) -> int:
@@ -81,11 +55,17 @@ class Job:
         """Of each replica, in a step; None where that is not said."""
         if self.micro_batch is None or self.global_batch is None:
             return None
-        return self.global_batch // (self.dp * self.micro_batch)
+        return self.global_batch // (self.strategy.data * self.micro_batch)
+
+
+def overlapping(replicas: bool, products: bool = False) -> dict[str, Any]:
+    """The fields of what is communicated beside computation: of replicas, and of tensor parallelism's products."""
+    kinds = (*(("gradients",) if replicas else ()), ASYNC_TP) if products else ()
+    return {"overlap": replicas or products, "kinds": kinds}
 
 
 def optimizer_of(options: Options, name: str) -> str:
-    """The optimizer in a job's word, where an option names it; others than Muon are simulated as AdamW, with a note."""
+    """The optimizer that an option names, if it is Muon; others are simulated as AdamW, with a note."""
     found = str(options.get(name) or "")
     if "muon" in found.lower():
         return "muon"
@@ -215,14 +195,22 @@ class Exported:
 
 def normal(job: Job) -> Job:
     """A job whose fields without effect are at their defaults, so that jobs that run alike are equal."""
-    replicas, sharded = job.dp * job.cp, job.zero if job.dp * job.cp > 1 else 0
-    group = job.shard if sharded and job.shard < replicas else 0
-    stages = job.stages if len(set(job.stages)) > 1 and job.pp > 1 else ()
-    in_stages = {} if job.pp > 1 else {"schedule": "1f1b", "schedule_file": "", "virtual": 1}
-    in_shards = {} if job.tp > 1 else {"sequence_parallel": False, "gathers_logits": False, "async_tp": False}
-    etp = (job.etp or job.tp) if job.ep > 1 and job.tp > 1 else 0
-    overlap = job.overlap and replicas > 1
-    return replace(job, zero=sharded, shard=group, stages=stages, etp=etp, overlap=overlap, **in_stages, **in_shards)
+    own = job.strategy
+    replicas, sharded = own.data * own.context, own.zero if own.data * own.context > 1 else 0
+    in_stages = {} if own.pipeline > 1 else {"schedule": "1f1b", "virtual": 0}
+    in_shards = {} if own.tensor > 1 else {"sequence": False, "whole": ()}
+    parts = own.expert_parallel if own.expert_parallel > 1 else 0
+    return job.saying(
+        zero=sharded,
+        shard=own.shard if sharded and own.shard < replicas else 0,
+        stages=own.stages if len(set(own.stages)) > 1 and own.pipeline > 1 else (),
+        expert_parallel=parts,
+        etp=(own.etp or own.tensor) if parts and own.tensor > 1 else 0,
+        **overlapping(job.overlaps and replicas > 1, job.async_tp and own.tensor > 1),
+        **(of_recomputation(job.recompute) if job.recompute else {}),
+        **in_stages,
+        **in_shards,
+    )
 
 
 MICRO_BATCH, GLOBAL_BATCH, MODEL, SEQUENCE = "--micro-batch", "--global-batch", "--model", "--seq"
@@ -231,13 +219,14 @@ MICRO_BATCH, GLOBAL_BATCH, MODEL, SEQUENCE = "--micro-batch", "--global-batch", 
 
 def unsaid(job: Job) -> dict[str, str]:
     """Why fields are lost that most frameworks do not say, or of which they take their own default."""
+    own = job.strategy
     is_known = job.micro_batch and job.global_batch
     return {
         **({} if is_known else {f"{ALWAYS}batch": "the batch, which is not known here: set it"}),
-        "offload": f"activations of {job.offload} layers on the host",
+        "offloaded": f"activations of {own.offloaded} layers on the host",
         "state_on_host": "optimizer state on the host",
-        "optimizer": f"the optimizer {job.optimizer}: set it beside the configuration",
-        "stages": f"stages of {','.join(map(str, job.stages))} layers",
+        "optimizer": f"the optimizer {own.optimizer}: set it beside the configuration",
+        "stages": f"stages of {','.join(map(str, own.stages))} layers",
     }
 
 
@@ -270,8 +259,8 @@ def replicas(path: str, given: Supplied, stated: int | None, *degrees: int) -> t
 def _fewer(job: Job) -> str:
     """The most GPUs, fewer than a job has, among which its batch divides; empty if there are none."""
     micro, total = job.micro_batch or 1, job.global_batch or 1
-    dp = next((dp for dp in range(min(job.dp, total // micro), 0, -1) if total % (micro * dp) == 0), 0)
-    return f", or fewer GPUs: {job.gpus // job.dp * dp}" if dp else ""
+    dp = next((dp for dp in range(min(job.strategy.data, total // micro), 0, -1) if total % (micro * dp) == 0), 0)
+    return f", or fewer GPUs: {job.gpus // job.strategy.data * dp}" if dp else ""
 
 
 def checked(path: str, job: Job, of_experts: int = 0) -> Job:
@@ -279,25 +268,26 @@ def checked(path: str, job: Job, of_experts: int = 0) -> Job:
 
     `of_experts`: the line that says over how many ranks experts are.
     """
+    own = job.strategy
     if job.micro_batch is not None and job.global_batch is not None:
-        each = job.micro_batch * job.dp
+        each = job.micro_batch * own.data
         if job.global_batch % each:
             raise ConfigurationError(
                 f"{path}: a batch of {job.global_batch} is not a multiple of micro batches of {job.micro_batch} "
-                f"on {job.dp} replicas",
+                f"on {own.data} replicas",
                 f"use a multiple of {each}{_fewer(job)}",
             )
-    each = job.cp * (job.tp // (job.etp or job.tp))
-    if job.ep > 1 and job.dp * each % job.ep:
+    each = own.context * (own.tensor // (own.etp or own.tensor))
+    if own.expert_parallel > 1 and own.data * each % own.expert_parallel:
         place = f"{path}:{of_experts}" if of_experts else path
-        degrees = " · ".join(str(degree) for degree in (job.tp, job.pp, job.cp) if degree > 1)
+        degrees = " · ".join(str(degree) for degree in (own.tensor, own.pipeline, own.context) if degree > 1)
         left = f"degrees of {degrees} leave" if degrees else "there are"
-        message = f"{place}: {left} {job.dp} replicas of {job.gpus} GPUs, on which experts do not divide over {job.ep}"
-        fewest = job.ep // gcd(job.ep, each) * job.gpus // job.dp
-        raise ConfigurationError(message, f"use a multiple of {fewest} GPUs")
-    if job.model is not None and job.stages and sum(job.stages) != job.model.layers:
+        message = f"{place}: {left} {own.data} replicas of {job.gpus} GPUs, on which experts do not divide over"
+        fewest = own.expert_parallel // gcd(own.expert_parallel, each) * job.gpus // own.data
+        raise ConfigurationError(f"{message} {own.expert_parallel}", f"use a multiple of {fewest} GPUs")
+    if job.model is not None and own.stages and sum(own.stages) != job.model.layers:
         raise ConfigurationError(
-            f"{path}: stages of {', '.join(map(str, job.stages))} layers are {sum(job.stages)}, "
+            f"{path}: stages of {', '.join(map(str, own.stages))} layers are {sum(own.stages)}, "
             f"where the model has {job.model.layers}"
         )
     return normal(job)

@@ -25,6 +25,7 @@ from distir.configurations.jobs import (
     checked,
     float32,
     optimizer_of,
+    overlapping,
     replicas,
     state_on_host,
     unsaid,
@@ -37,6 +38,8 @@ from distir.configurations.options import ConfigurationError, Known, Options, Re
 from distir.diagnostics.spelling import nearest
 from distir.models.decoder import Decoder
 from distir.transform.checkpoint.modules import MEGATRONS
+from distir.transform.strategy.partial import of_precision, of_recomputation, partial
+from distir.transform.strategy.record import virtual_of
 
 VERSION: Final = "core 0.16"
 
@@ -294,6 +297,7 @@ def job_of(options: Options, given: Supplied) -> Job:
         options.get("rampup_batch_size")
     total = options.supplied("global_batch_size", given.global_batch, GLOBAL_BATCH) or (micro * dp if micro else None)
     virtual, stages = _stages(options, model, pp)
+    schedule = "interleaved" if virtual > 1 else "1f1b"
     if virtual > 1 and micro and total and total // (micro * dp) % pp:
         line = options.line("global_batch_size")
         raise options.wrong(
@@ -313,29 +317,34 @@ def job_of(options: Options, given: Supplied) -> Job:
             name=name,
             model=model,
             seq=given.seq or options.optional("seq_length"),
-            dp=dp,
-            tp=tp,
-            pp=pp,
-            cp=cp,
-            ep=ep,
-            etp=_expert_shards(options, ep, tp),
-            virtual=virtual,
-            schedule="interleaved" if virtual > 1 else "1f1b",
-            stages=stages,
-            sequence_parallel=sequence and tp > 1,
-            zero=zero,
-            shard=shard,
+            said=partial(
+                data=dp,
+                tensor=tp,
+                pipeline=pp,
+                context=cp,
+                expert_parallel=ep,
+                etp=_expert_shards(options, ep, tp),
+                virtual=virtual_of(schedule, virtual),
+                schedule=schedule,
+                stages=stages,
+                sequence=sequence and tp > 1,
+                zero=zero,
+                shard=shard,
+                optimizer=_optimizer(options, tp) or None,
+                gradients=_gradients(options, precision),
+                whole=(),
+                offloaded=(offloaded or 0) if offloads else 0,
+                state_on_host=state_on_host(options, (), ("optimizer_cpu_offload",)),
+                **of_precision(precision),
+                **of_recomputation(_recomputation(options, model)),
+                **overlapping(
+                    reduces or gathers or options.flag("use_torch_fsdp2") or (zero == 3 and pp == 1),
+                    options.flag("tp_comm_overlap") and tp > 1 and sequence,
+                ),
+            ),
             micro_batch=micro,
             global_batch=total,
-            optimizer=_optimizer(options, tp),
-            precision=precision,
-            gradients=_gradients(options, precision),
             attention=_attention(options),
-            recompute=_recomputation(options, model),
-            async_tp=options.flag("tp_comm_overlap") and tp > 1 and sequence,
-            offload=(offloaded or 0) if offloads else 0,
-            state_on_host=state_on_host(options, (), ("optimizer_cpu_offload",)),
-            overlap=reduces or gathers or options.flag("use_torch_fsdp2") or (zero == 3 and pp == 1),
             node=each if stated and each else given.node,
         ),
         options.line("expert_model_parallel_size"),
@@ -519,12 +528,12 @@ def _precision(options: Options) -> str:
     return "fp16" if half else "bf16" if brain else float32(options, "neither `bf16` nor `fp16` is set")
 
 
-def _gradients(options: Options, precision: str) -> str:
-    """The precision of buffers of gradients: of bf16 Float32 by default, of fp16 that of the weights."""
+def _gradients(options: Options, precision: str) -> str | None:
+    """The precision of buffers of gradients: of bf16 Float32 by default, which is not said, of fp16 that of weights."""
     in_float32 = options.flag("accumulate_allreduce_grads_in_fp32")
     if options.flag("grad_reduce_in_bf16"):
         return "bf16"
-    return "fp16" if precision == "fp16" and not in_float32 else ""
+    return "fp16" if precision == "fp16" and not in_float32 else None
 
 
 def _attention(options: Options) -> str:
@@ -594,6 +603,7 @@ def write(job: Job) -> JobText:
 
 def options_of(job: Job, why: dict[str, str]) -> dict[str, Any]:
     """The arguments of a job by name, dashes as underscores; why fields are lost is added to `why`."""
+    own = job.strategy
     found: dict[str, Any] = model_options(job.model) if job.model else {}
     if job.seq:
         known = job.model.context if job.model else job.seq
@@ -601,19 +611,19 @@ def options_of(job: Job, why: dict[str, str]) -> dict[str, Any]:
             why[f"{ALWAYS}seq"] = f"sequences of {job.seq} tokens: the model has learned positions for {known}"
         found |= {"seq_length": job.seq, "max_position_embeddings": max(job.seq, known)}
     found |= {
-        "tensor_model_parallel_size": job.tp,
-        "pipeline_model_parallel_size": job.pp,
-        "context_parallel_size": job.cp if job.cp > 1 else None,
-        "sequence_parallel": (job.sequence_parallel and job.tp > 1) or None,
+        "tensor_model_parallel_size": own.tensor,
+        "pipeline_model_parallel_size": own.pipeline,
+        "context_parallel_size": own.context if own.context > 1 else None,
+        "sequence_parallel": (own.sequence and own.tensor > 1) or None,
         "micro_batch_size": job.micro_batch,
         "global_batch_size": job.global_batch,
     }
-    if job.ep > 1:
-        found["expert_model_parallel_size"] = job.ep
-        if job.tp > 1:
-            found["expert_tensor_parallel_size"] = job.etp or job.tp
+    if own.expert_parallel > 1:
+        found["expert_model_parallel_size"] = own.expert_parallel
+        if own.tensor > 1:
+            found["expert_tensor_parallel_size"] = own.etp or own.tensor
         found["moe_token_dispatcher_type"] = "alltoall"
-    if job.pp > 1:
+    if own.pipeline > 1:
         found |= _pipeline_options(job, why)
     found |= _sharding_options(job, why)
     what, _, layers = job.recompute.partition(":")
@@ -627,57 +637,59 @@ def options_of(job: Job, why: dict[str, str]) -> dict[str, Any]:
     if job.precision in ("fp8", "mxfp8"):
         found["fp8_format"] = "hybrid" if job.precision == "fp8" else "e4m3"
         found["fp8_recipe"] = "mxfp8" if job.precision == "mxfp8" else None
-    found["grad_reduce_in_bf16"] = job.gradients == "bf16" or None
-    found["accumulate_allreduce_grads_in_fp32"] = (job.precision == "fp16" and not job.gradients) or None
+    found["grad_reduce_in_bf16"] = own.gradients == "bf16" or None
+    found["accumulate_allreduce_grads_in_fp32"] = (job.precision == "fp16" and own.gradients == "auto") or None
     if job.attention in ("unfused", "fused"):
         found["attention_backend"] = "unfused"
         found["no_masked_softmax_fusion"] = job.attention == "unfused" or None
     found["tp_comm_overlap"] = job.async_tp or None
-    found["cpu_offloading_num_layers"] = job.offload or None
-    found["optimizer_cpu_offload"] = job.state_on_host or None
-    why["compile"] = "torch.compile: Megatron-LM has fused kernels of its own"
+    found["cpu_offloading_num_layers"] = own.offloaded or None
+    found["optimizer_cpu_offload"] = own.state_on_host or None
+    why["fuse"] = "kernels of single ops: Megatron-LM has fused kernels of its own"
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _pipeline_options(job: Job, why: dict[str, str]) -> dict[str, Any]:
+    own = job.strategy
     found: dict[str, Any] = {}
-    uneven = job.microbatches is not None and job.microbatches % job.pp > 0
-    interleaved = job.schedule == "interleaved" and not uneven
-    if job.schedule == "interleaved" and uneven:
-        wants = f"multiples of {job.pp} stages, not {job.microbatches}"
+    uneven = job.microbatches is not None and job.microbatches % own.pipeline > 0
+    interleaved = own.schedule == "interleaved" and not uneven
+    if own.schedule == "interleaved" and uneven:
+        wants = f"multiples of {own.pipeline} stages, not {job.microbatches}"
         why["schedule"] = f"interleaving: Megatron-LM wants microbatches in {wants}"
-    if job.stages and len(job.stages) > job.pp and not interleaved:
-        shown = ",".join(map(str, job.stages))
+    if own.stages and len(own.stages) > own.pipeline and not interleaved:
+        shown = ",".join(map(str, own.stages))
         why["stages"] = f"stages of {shown} layers: Megatron-LM deals several out to a device only for interleaving"
-    elif job.stages:  # says how many pieces there are, too
-        found["pipeline_model_parallel_layout"] = layout_of(job.stages)
+    elif own.stages:  # says how many pieces there are, too
+        found["pipeline_model_parallel_layout"] = layout_of(own.stages)
     elif interleaved:
-        found["num_virtual_stages_per_pipeline_rank"] = job.virtual
+        found["num_virtual_stages_per_pipeline_rank"] = own.stages_per_device
     return found
 
 
 def _sharding_options(job: Job, why: dict[str, str]) -> dict[str, Any]:
+    own = job.strategy
     found: dict[str, Any] = {}
-    if job.zero in (2, 3) and job.pp > 1:
-        why["zero"] = f"ZeRO stage {job.zero}: Megatron-LM has it in Megatron-FSDP, in place of pipelines"
-    layer_wise = job.optimizer == "muon" and job.zero == 1
-    if job.optimizer == "muon":
+    if own.zero in (2, 3) and own.pipeline > 1:
+        why["zero"] = f"ZeRO stage {own.zero}: Megatron-LM has it in Megatron-FSDP, in place of pipelines"
+    layer_wise = own.optimizer == "muon" and own.zero == 1
+    if own.optimizer == "muon":
         found |= {"optimizer": LAYER_WISE if layer_wise else "muon", "muon_tp_mode": "duplicated"}
-    if job.zero and not layer_wise:
+    if own.zero and not layer_wise:
         found["use_distributed_optimizer"] = True
-    if job.shard and job.zero == 1:
-        found["num_distributed_optimizer_instances"] = job.dp // job.shard
-    elif job.shard:
-        why["shard"] = f"state within groups of {job.shard} replicas: Megatron-FSDP is given to all"
-    if job.overlap and job.dp * job.cp > 1:
+    if own.shard and own.zero == 1:
+        found["num_distributed_optimizer_instances"] = own.data // own.shard
+    elif own.shard:
+        why["shard"] = f"state within groups of {own.shard} replicas: Megatron-FSDP is given to all"
+    if job.overlaps and own.data * own.context > 1:
         found |= {
             "overlap_grad_reduce": True,
-            **({"overlap_param_gather": True} if job.zero and not layer_wise else {}),
+            **({"overlap_param_gather": True} if own.zero and not layer_wise else {}),
         }
-    if job.zero in (2, 3) and job.pp == 1:
+    if own.zero in (2, 3) and own.pipeline == 1:
         found |= {
             "use_megatron_fsdp": True,
-            "data_parallel_sharding_strategy": "optim_grads" if job.zero == 2 else "optim_grads_params",
+            "data_parallel_sharding_strategy": "optim_grads" if own.zero == 2 else "optim_grads_params",
             "no_gradient_accumulation_fusion": True,
             "ckpt_format": "fsdp_dtensor",
         }
@@ -686,14 +698,13 @@ def _sharding_options(job: Job, why: dict[str, str]) -> dict[str, Any]:
 
 RUNS: Final = {
     "schedule": ("1f1b", "interleaved"),
-    "schedule_file": ("",),
     "zero": (0, 1, 2, 3),
     "precision": ("bf16", "fp16", "fp8", "mxfp8", "fp32"),
-    "gradients": ("", "bf16"),
+    "gradients": ("auto", "bf16"),
     "attention": ("", "fused", "unfused"),
     "recompute": ("none", "full", *(f"modules:{name}" for name in MEGATRONS)),
-    "compile": (False,),
-    "gathers_logits": (False,),
+    "fuse": (True,),
+    "whole": ((),),
     "optimizer": ("", "muon"),
 }
 """What Megatron-LM runs, by field of a job; with `full`, the first N layers, and several modules, too."""

@@ -240,7 +240,7 @@ def _read(known: Known, names: Mapping[str, Change], framework: str, text: str, 
     job = megatron.job_of(options, given)
     reduced = renamed.get("grad_reduce_in_bf16")
     if reduced is not None and not reduced.value and job.precision not in ("fp32", "fp16"):
-        job = replace(job, gradients="fp32")  # whatever is the default
+        job = job.saying(gradients="fp32")  # whatever is the default
     return ReadJob(job, framework, sorted([*own.rest(), *options.rest()], key=lambda note: note.line))
 
 
@@ -423,7 +423,7 @@ def write_bridge(job: Job) -> JobText:
             text = f"learned positions for {learned} tokens: Megatron-Bridge's models have those of a sequence"
             why[f"{ALWAYS}positions"] = text
     known = listed("megatron_bridge")
-    if job.offload:
+    if job.strategy.offloaded:
         tables["model"]["cpu_offloading"] = True
     for name, value in flags.items():
         if name in ("bf16", "fp16", "fp8_format", "ckpt_format", "group_query_attention", "max_position_embeddings"):
@@ -437,8 +437,8 @@ def write_bridge(job: Job) -> JobText:
         "num_distributed_optimizer_instances": 1,
         **tables["ddp"],
         "use_distributed_optimizer": distributed,
-        "overlap_grad_reduce": job.overlap,
-        "overlap_param_gather": job.overlap and distributed,
+        "overlap_grad_reduce": job.overlaps,
+        "overlap_param_gather": job.overlaps and distributed,
     }
     tables["optimizer"] = {**own, "use_distributed_optimizer": distributed}  # where either is on, both are
     text = (f"mixed_precision: {precision}\n" if job.precision else "") + _yaml(tables)
@@ -476,9 +476,10 @@ MISSING_IN_NEMO: Final = (
 
 def write_nemo(job: Job) -> JobText:
     """A configuration of NeMo."""
+    own = job.strategy
     why = unsaid(job)
     flags = megatron.options_of(job, why)
-    why["stages"] = f"stages of {','.join(map(str, job.stages))} layers: NeMo's configuration has no layout"
+    why["stages"] = f"stages of {','.join(map(str, own.stages))} layers: NeMo's configuration has no layout"
     back = {"seq_length": "encoder_seq_length", "recompute_granularity": "activations_checkpoint_granularity",
             "recompute_method": "activations_checkpoint_method", "disable_bias_linear": "bias",
             "recompute_num_layers": "activations_checkpoint_num_layers", "tp_comm_overlap": "ub_tp_comm_overlap",
@@ -486,10 +487,10 @@ def write_nemo(job: Job) -> JobText:
     left = ("bf16", "fp16", "fp8_format", "ckpt_format", "group_query_attention", "vocab_size", "swiglu")
     gone = ("use_distributed_optimizer", "overlap_grad_reduce", "overlap_param_gather", "grad_reduce_in_bf16")
     model: dict[str, Any] = {}
-    if job.offload:
+    if own.offloaded:
         model["cpu_offloading"] = True
-    if job.schedule == "interleaved" and "pipeline_model_parallel_layout" in flags:
-        flags["num_virtual_stages_per_pipeline_rank"] = job.virtual
+    if own.schedule == "interleaved" and "pipeline_model_parallel_layout" in flags:
+        flags["num_virtual_stages_per_pipeline_rank"] = own.stages_per_device
     for name, value in flags.items():
         to, of_field = _in_yaml(name, value)
         to = back.get(name, to)
@@ -503,10 +504,10 @@ def write_nemo(job: Job) -> JobText:
         model["normalization"] = "rmsnorm" if flags["normalization"] == "RMSNorm" else "layernorm"
     if job.precision == "fp8":
         model |= {"transformer_engine": True, "fp8": True, "fp8_hybrid": True}
-    optim: dict[str, Any] = {"name": "distributed_fused_adam" if job.zero else "fused_adam"}
-    if job.zero:
-        optim |= {"overlap_grad_sync": job.overlap, "overlap_param_sync": job.overlap}
-    if job.gradients == "bf16":
+    optim: dict[str, Any] = {"name": "distributed_fused_adam" if own.zero else "fused_adam"}
+    if own.zero:
+        optim |= {"overlap_grad_sync": job.overlaps, "overlap_param_sync": job.overlaps}
+    if own.gradients == "bf16":
         optim["grad_sync_dtype"] = "bf16"
     tokenizer = {"vocab_size": job.model.vocabulary} if job.model else {}
     precision = {"fp16": 16, "fp32": 32}.get(job.precision, "bf16")
@@ -534,7 +535,7 @@ MEGATRON_BRIDGE = configuration_format(
         read=read_bridge,
         framework="nemo",
         beside=("gpus",),
-        runs={**megatron.RUNS, "precision": ("bf16", "fp16", "fp8", "mxfp8"), "gradients": ("",)},
+        runs={**megatron.RUNS, "precision": ("bf16", "fp16", "fp8", "mxfp8"), "gradients": ("auto",)},
     ),
     write_bridge,
 )

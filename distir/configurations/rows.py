@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final
 
-from distir.configurations.carried import shown
 from distir.configurations.formats import FORMATS
 from distir.configurations.jobs import Exported, Job, Supplied
 from distir.configurations.models import name_of, published_decoder
@@ -21,85 +19,47 @@ from distir.models.decoder import Decoder
 from distir.models.published import resized
 from distir.models.sizes import ModelError
 from distir.search.rows import Row
-from distir.transform.pipeline import SCHEDULES
-from distir.transform.strategy import SEARCHED
+from distir.transform.strategy import FIELDS, SEARCHED, Strategy
+from distir.transform.strategy.partial import Partial, of_precision, partial
 from distir.validate.frameworks import FRAMEWORKS
+from distir.validate.strategies import usual_of
 
 
 def job_of_row(row: Row, given: Supplied) -> Job:
     """The job of a row: its plan, and the model if it is a published decoder, or given."""
-    plan = row.plan
     named, sequence = _described(row.model)
     model = given.model or named
-    known = SCHEDULES.get(plan.schedule)
-    recompute, shards = (plan.recompute or "full") if plan.checkpoint else "none", plan.etp or plan.tensor
+    said = said_of_plan(row.plan).saying(**({"optimizer": "muon"} if "optimizer=muon" in row.model else {}))
     return Job(
         name=given.name or (name_of(model) if model else ""),
         model=model,
         seq=given.seq or sequence or (model.context if model else None),
-        dp=plan.data,
-        tp=plan.tensor,
-        pp=plan.pipeline,
-        cp=plan.context,
-        ep=(parts := plan.experts * (plan.tensor // shards) * (plan.context if plan.cp_experts else 1)),
-        etp=shards if parts > 1 and plan.tensor > 1 else 0,
-        virtual=plan.stages_per_device,
-        schedule=plan.schedule if known else "1f1b",
-        schedule_file="" if known else plan.schedule,
-        stages=plan.stages if plan.pipeline > 1 else (),
-        sequence_parallel=plan.sequence,
-        zero=plan.zero,
-        shard=plan.shard,
+        said=said.saying(**of_precision(_precision(row.model))) if model else said,
         micro_batch=row.micro_batch,
         global_batch=row.batch_size,
-        optimizer="muon" if "optimizer=muon" in row.model else "",
-        precision=_precision(row.model) if model else "",
-        recompute=recompute,
-        compile=plan.fuse,
-        overlap=plan.overlap,
         node=_devices_of_node(row.hardware),
     )
 
 
-def unsaid_of_row(row: Row, given: Supplied, framework: str) -> dict[str, str]:
-    """What a row's plan says and no job does, by field: what leaves the job as it is without it."""
-    job, chosen, unsaid = job_of_row(row, given), FRAMEWORKS[framework], dict[str, str]()
-    own = {"kind": chosen.context, "skew": chosen.skew, "recompute": "full"}
-    for field in SEARCHED.values():
-        value = getattr(row.plan, field.name)
-        if value in (field.default, own.get(field.name)):
-            continue
-        without = replace(row, plan=replace(row.plan, **{field.name: field.default}))
-        if job_of_row(without, given) == job:
-            instead = f": {framework} has {own[field.name]}" if field.name in own else ""
-            unsaid[f"plan.{field.name}"] = f"{WORDS.get(field.name, field.name)} {shown(value)}{instead}"
-    return unsaid
+OTHERWISE: Final = ("microbatches", "experts", "cp_experts")
+"""Fields of a plan that a job says by others: by its batches, and by the devices that share experts."""
+
+
+def said_of_plan(plan: Strategy) -> Partial:
+    """What a plan of a search says: all that a search tries, but where a kind or a skew is left to the framework."""
+    left = ("kind", "skew")
+    fields = {name: getattr(plan, name) for name in SEARCHED if name not in OTHERWISE}
+    fields = {name: value for name, value in fields.items() if name not in left or value != FIELDS[name].default}
+    shards = plan.etp or plan.tensor
+    parts = plan.experts * (plan.tensor // shards) * (plan.context if plan.cp_experts else 1)
+    return partial(**fields).saying(expert_parallel=parts, etp=shards)
 
 
 def exported_row(row: Row, given: Supplied, name: str) -> Exported:
-    """A row's plan in a format, without a head; its losses are what the framework does not run as it is.
-
-    Kernels are one: where no compiler makes them, a plan is fused or not as the framework's are.
-    """
+    """A row's plan in a format, without a head; its losses are what the framework does not run as it is."""
     form = FORMATS[name]
     assert form.write is not None
-    chosen, unsaid = FRAMEWORKS[form.framework], unsaid_of_row(row, given, form.framework)
-    fused = chosen.kernels != "eager"
-    if not chosen.by_compiler and row.plan.fuse != fused:
-        unsaid["plan.fuse"] = f"kernels: {name} {'has fused ones' if fused else 'runs each op by itself'}"
-    written = form.write(for_kernels_of(job_of_row(row, given), "", form.framework))
-    return replace(written, losses={**unsaid, **written.losses})
-
-
-WORDS: Final = {
-    "kind": "context parallelism by",
-    "skew": "tokens of the busiest experts, to the mean,",
-    "sums": "gradients of microbatches added by",
-    "balance": "layers of stages by",
-    "chunks": "parts of each sequence:",
-    "passes": "collectives of layers beside other microbatches:",
-}
-"""Fields of a plan that the field calls otherwise than their names say."""
+    return form.write(job_of_row(row, given))
 
 
 @lru_cache(maxsize=8)
@@ -143,23 +103,20 @@ def _precision(title: str) -> str:
     return "mxfp8" if " fp8=mx" in title else "fp8" if " fp8=" in title else "bf16"
 
 
-def for_kernels_of(job: Job, source: str, target: str) -> Job:
-    """A job of one framework, of none if empty, that has the same kernels in another: a compiler may make them."""
-    own = FRAMEWORKS.get(source)
-    fused = job.compile if own is None or own.by_compiler else own.kernels != "eager"
-    return replace(job, compile=fused and FRAMEWORKS[target].by_compiler)
+def with_kernels_of(job: Job, framework: str) -> Job:
+    """A job that says whether its kernels are fused: as those of its framework where it does not say."""
+    return job if job.says("fuse") else job.saying(fuse=usual_of(FRAMEWORKS[framework]).fuse)
 
 
 def exported(
     job: Job,
     name: str,
     title: str = "",
-    unsaid: Mapping[str, str] = MappingProxyType({}),
     reported: Callable[[Exported], str] = lambda _: "",
 ) -> Exported:
     """A job in a format: its text has comments on what it is of, how it is started, and what is not carried over.
 
-    `unsaid`: what else is not, by field; `reported`: what a line says of how the framework runs what is written.
+    `reported`: what a line says of how the framework runs what is written.
 
     Raises ConfigurationError for a format that is not known.
     """
@@ -173,7 +130,6 @@ def exported(
         writable = ", ".join(f"`{other}`" for other in FORMATS if FORMATS[other].write)
         raise ConfigurationError(f"`{name}` is read, not written", f"{writable} are written")
     written = form.write(job)
-    written = replace(written, losses={**written.losses, **unsaid})
     written = replace(written, reported=(said := reported(written)))
     if written.text.startswith("{"):  # JSON has no comments
         document = json.loads(written.text)

@@ -11,7 +11,6 @@ import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from distir.configurations import flavors, texts
@@ -26,6 +25,7 @@ from distir.configurations.jobs import (
     checked,
     float32,
     optimizer_of,
+    overlapping,
     replicas,
     state_on_host,
     unsaid,
@@ -38,6 +38,8 @@ from distir.models.published import PUBLISHED
 from distir.transform.pipeline import SCHEDULES
 from distir.transform.pipeline.step import schedule_of
 from distir.transform.steps import StepError
+from distir.transform.strategy.partial import LOSS, of_precision, of_recomputation, partial
+from distir.transform.strategy.record import virtual_of
 from distir.validate.strategies import EIGHT_BITS
 
 VERSION: Final = "0.2.2"
@@ -147,7 +149,7 @@ def job_of(found: Mapping[str, Setting], path: str, given: Supplied) -> ReadJob:
         options.note(assumed)
     dp = replicate * shard
     zero, groups = _sharding(options, replicate, shard, pp, cp)
-    schedule, file, virtual, stages = _pipeline(options, model, pp)
+    schedule, virtual, stages = _pipeline(options, model, pp)
     ep = options.whole("parallelism.expert_parallel_degree")
     local = options.supplied("training.local_batch_size", given.micro_batch, MICRO_BATCH) or 1
     total = options.whole("training.global_batch_size", -1)
@@ -158,35 +160,35 @@ def job_of(found: Mapping[str, Setting], path: str, given: Supplied) -> ReadJob:
         name=name,
         model=model,
         seq=options.whole("training.seq_len"),
-        dp=dp,
-        tp=tp,
-        pp=pp,
-        cp=cp,
-        ep=ep if model and model.experts else 1,
-        etp=options.whole("parallelism.expert_tensor_parallel_degree") if ep > 1 and tp > 1 else 0,
-        virtual=virtual,
-        schedule=schedule,
-        schedule_file=file,
-        stages=stages,
-        sequence_parallel=options.flag("parallelism.enable_sequence_parallel") and tp > 1,
-        zero=zero,
-        shard=groups,
+        said=partial(
+            data=dp,
+            tensor=tp,
+            pipeline=pp,
+            context=cp,
+            expert_parallel=ep if model and model.experts else 1,
+            etp=options.whole("parallelism.expert_tensor_parallel_degree") if ep > 1 and tp > 1 else 0,
+            virtual=virtual_of(schedule, virtual),
+            schedule=schedule,
+            stages=stages,
+            sequence=options.flag("parallelism.enable_sequence_parallel") and tp > 1,
+            zero=zero,
+            shard=groups,
+            optimizer=optimizer_of(options, "optimizer.name") or None,
+            fuse=options.flag("compile.enable") and "model" in str(options.get("compile.components")),
+            whole=LOSS if options.flag("parallelism.disable_loss_parallel") and tp > 1 else (),
+            **of_precision(_precision(options, bool(model and model.experts))),
+            **of_recomputation(_recomputation(options, model)),
+            **overlapping(zero > 0, options.flag("parallelism.enable_async_tensor_parallel") and tp > 1),
+        ),
         micro_batch=micro,
         global_batch=total if total > 0 else local * dp,
-        optimizer=optimizer_of(options, "optimizer.name"),
-        precision=_precision(options, bool(model and model.experts)),
-        recompute=_recomputation(options, model),
-        compile=options.flag("compile.enable") and "model" in str(options.get("compile.components")),
-        async_tp=options.flag("parallelism.enable_async_tensor_parallel") and tp > 1,
-        overlap=zero > 0,
         node=given.node,
-        gathers_logits=options.flag("parallelism.disable_loss_parallel") and tp > 1,
     )
-    if job.async_tp and not job.compile:
+    if job.async_tp and not job.strategy.fuse:
         options.note("async tensor parallelism has no effect without `compile.enable`, and is not simulated")
-        job = replace(job, async_tp=False)
+        job = job.saying(**overlapping(zero > 0))
     moved = ("training.enable_cpu_offload",)
-    job = replace(job, state_on_host=state_on_host(options, moved, moved))
+    job = job.saying(state_on_host=state_on_host(options, moved, moved))
     if ep > 1 and not (model and model.experts):
         options.note("the model has no experts, so this degree has no effect", "parallelism.expert_parallel_degree")
     line = options.line("parallelism.expert_parallel_degree")
@@ -246,8 +248,8 @@ def _sharding(options: Options, replicate: int, shard: int, pp: int, cp: int) ->
     return (3 if reshards else 2), (shard if replicate > 1 else 0)
 
 
-def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, str, int, tuple[int, ...]]:
-    """The schedule, the file of one, stages of each rank, and their layers."""
+def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, int, tuple[int, ...]]:
+    """The schedule, or the file of one, stages of each rank, and their layers."""
     named = options.get("parallelism.pipeline_parallel_schedule")
     file = options.get("parallelism.pipeline_parallel_schedule_csv") or ""
     first = options.whole("parallelism.pipeline_parallel_first_stage_less_layers", 0)
@@ -257,7 +259,7 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
     split = options.get("parallelism.pipeline_parallel_split_points")
     points = as_list(split) or [point.strip() for point in str(split or "").split(",") if point.strip()]
     if pp == 1:
-        return "1f1b", "", 1, ()
+        return "1f1b", 1, ()
     lowered = {str(torch).lower(): name for torch, name in TORCHS.items()}
     if file:
         lowered |= {"pipelineschedulesingle": "1f1b", "pipelineschedulemulti": "interleaved"}
@@ -266,6 +268,7 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
         line = options.line("parallelism.pipeline_parallel_schedule")
         raise options.wrong(line, f"the schedule `{named}` is not known here", f"known are {', '.join(TORCHS)}")
     single = SCHEDULES[schedule].stages == 1
+    schedule = str(file) or schedule
     layers = model.layers if model else 0
     virtual = _stages_of_file(options, str(file)) or (1 if single else 2)
     if parts:
@@ -273,14 +276,14 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
         if len(counts) % pp:
             line = options.line("parallelism.module_fqns_per_model_part")
             raise options.wrong(line, f"{len(counts)} parts of the model on {pp} ranks", f"use a multiple of {pp}")
-        return schedule, str(file), len(counts) // pp, counts
+        return schedule, len(counts) // pp, counts
     if points:
         ends = [0, *(int(str(point).rpartition(".")[2]) for point in points if str(point)[-1:].isdecimal()), layers]
         counts = tuple(b - a for a, b in itertools.pairwise(ends))
         if len(ends) != len(points) + 2 or len(counts) % pp or min(counts) < 0:
             line = options.line("parallelism.pipeline_parallel_split_points")
             raise options.wrong(line, f"{len(points)} points do not split {layers} layers into stages of {pp} ranks")
-        return schedule, str(file), len(counts) // pp, counts
+        return schedule, len(counts) // pp, counts
     if each is not None:
         found = -(-(layers + first + last) // each)
         if found % pp or (found == pp) != single:
@@ -288,7 +291,7 @@ def _pipeline(options: Options, model: Decoder | None, pp: int) -> tuple[str, st
             message = f"{layers} layers, {each} in a stage, make {found} stages, which `{named}` does not run on {pp}"
             raise options.wrong(line, f"{message} ranks")
         virtual = found // pp
-    return schedule, str(file), virtual, dealt(options, layers, pp * virtual, first, last)
+    return schedule, virtual, dealt(options, layers, pp * virtual, first, last)
 
 
 def _stages_of_file(options: Options, file: str) -> int:
@@ -390,7 +393,7 @@ def write(job: Job) -> JobText:
     flavor = flavor_of(job.name)
     if flavor:
         tables["model"] |= {"name": flavor[0], "flavor": flavor[1]}
-        if job.pp > 1 and flavor[0] in UNPIPELINED:
+        if job.strategy.pipeline > 1 and flavor[0] in UNPIPELINED:
             why[f"{ALWAYS}pipeline"] = f"a pipeline: torchtitan {VERSION} runs none of {flavor[0]}"
     elif job.name:
         why["model"] = f"the model {job.name}: torchtitan has no flavor of it"
@@ -409,43 +412,44 @@ def write(job: Job) -> JobText:
     tables["parallelism"] |= parallelism(job, why)
     mode, option = recomputation(job)
     tables["activation_checkpoint"] = {"mode": mode} | ({"selective_ac_option": option} if option else {})
-    tables["compile"] = {"enable": job.compile or job.async_tp}
+    tables["compile"] = {"enable": job.strategy.fuse or job.async_tp}
     lines = [f"\n[{name}]\n{_lines(table)}" for name, table in tables.items() if table]
     return JobText("".join(lines).lstrip(), why)
 
 
 def local_batch(job: Job) -> int | None:
     """Of torchtitan: where a pipeline runs, all microbatches of a replica; else one, and gradients accumulate."""
-    if job.pp > 1:
-        return None if job.global_batch is None else job.global_batch // job.dp
+    if job.strategy.pipeline > 1:
+        return None if job.global_batch is None else job.global_batch // job.strategy.data
     return job.micro_batch
 
 
 def parallelism(job: Job, why: dict[str, str]) -> dict[str, Any]:
     """The options of torchtitan's table `parallelism`; why fields are lost is added to `why`."""
+    own = job.strategy
     why["overlap"] = "communication beside computation: torchtitan overlaps what replicas exchange, and has no option"
-    shard = job.shard or job.dp
-    replicate, shard = (job.dp // shard, shard) if job.zero >= 2 else (job.dp, 1)
-    if job.zero == 0 and job.cp > 1:
+    shard = own.shard or own.data
+    replicate, shard = (own.data // shard, shard) if own.zero >= 2 else (own.data, 1)
+    if own.zero == 0 and own.context > 1:
         why["zero"] = "replicas with context parallelism: torchtitan shards state over that"
-    ep, etp = _experts(job, shard * job.cp, why)
+    ep, etp = _experts(job, shard * own.context, why)
     found: dict[str, Any] = {
         "data_parallel_replicate_degree": replicate,
         "data_parallel_shard_degree": shard,
-        "fsdp_reshard_after_forward": None if shard * job.cp == 1 else "always" if job.zero == 3 else "never",
-        "tensor_parallel_degree": job.tp,
-        "disable_loss_parallel": True if job.gathers_logits else None,
+        "fsdp_reshard_after_forward": None if shard * own.context == 1 else "always" if own.zero == 3 else "never",
+        "tensor_parallel_degree": own.tensor,
+        "disable_loss_parallel": True if own.whole else None,
         "enable_async_tensor_parallel": True if job.async_tp else None,
-        "context_parallel_degree": job.cp if job.cp > 1 else None,
+        "context_parallel_degree": own.context if own.context > 1 else None,
         "expert_parallel_degree": ep if ep > 1 else None,
-        "expert_tensor_parallel_degree": etp if ep > 1 and job.tp > 1 else None,
-        "pipeline_parallel_degree": job.pp,
+        "expert_tensor_parallel_degree": etp if ep > 1 and own.tensor > 1 else None,
+        "pipeline_parallel_degree": own.pipeline,
     }
-    why["sequence_parallel"] = BOTH
-    if job.pp > 1:
+    why["sequence"] = BOTH
+    if own.pipeline > 1:
         found |= {
             "pipeline_parallel_schedule": _torchs_schedule(job),
-            "pipeline_parallel_schedule_csv": job.schedule_file or None,
+            "pipeline_parallel_schedule_csv": None if own.schedule in SCHEDULES else own.schedule,
             "pipeline_parallel_microbatch_size": job.micro_batch,
             **_stages(job, why),
         }
@@ -457,39 +461,44 @@ def _experts(job: Job, sharing: int, why: dict[str, str]) -> tuple[int, int]:
 
     `sharing`: the devices that share state, over which torchtitan deals experts out (`ParallelDims.build_mesh`).
     """
-    etp = job.etp or job.tp
-    if job.ep == 1 or (etp in (1, job.tp) and sharing * job.tp % (job.ep * etp) == 0):
-        return job.ep, etp
-    if etp not in (1, job.tp):
-        why["ep"] = f"experts over {job.ep} replicas: torchtitan shards each expert over 1 or {job.tp}, not {etp}"
+    ep, tp = job.strategy.expert_parallel or 1, job.strategy.tensor
+    etp = job.strategy.etp or tp
+    if ep == 1 or (etp in (1, tp) and sharing * tp % (ep * etp) == 0):
+        return ep, etp
+    if etp not in (1, tp):
+        why["expert_parallel"] = f"experts over {ep} replicas: torchtitan shards each expert over 1 or {tp}, not {etp}"
     else:
-        why["ep"] = f"experts over {job.ep} replicas: torchtitan's are over those that share state, {sharing} here"
+        why["expert_parallel"] = (
+            f"experts over {ep} replicas: torchtitan's are over those that share state, {sharing} here"
+        )
     return 1, 1
 
 
 def _torchs_schedule(job: Job) -> str:
     """A schedule's name in `torch.distributed.pipelining`; 1F1B's for one that it lacks."""
-    if job.schedule_file:
-        return "PipelineScheduleSingle" if job.virtual == 1 else "PipelineScheduleMulti"
-    torch = next((name for name, ours in TORCHS.items() if ours == job.schedule), None)
+    if job.strategy.schedule not in SCHEDULES:
+        return "PipelineScheduleSingle" if job.strategy.stages_per_device == 1 else "PipelineScheduleMulti"
+    torch = next((name for name, ours in TORCHS.items() if ours == job.strategy.schedule), None)
     return torch or "1F1B"
 
 
 def _stages(job: Job, why: dict[str, str]) -> dict[str, Any]:
     """How layers are distributed over stages: equally, or by the names of modules."""
-    if not job.stages:
-        usual = 1 if SCHEDULES[job.schedule].stages == 1 else 2
+    own = job.strategy
+    if not own.stages:
+        known = SCHEDULES.get(own.schedule)
+        usual = 1 if (own.stages_per_device if known is None else known.stages) == 1 else 2
         found: dict[str, Any] = dict.fromkeys(
             ("pipeline_parallel_first_stage_less_layers", "pipeline_parallel_last_stage_less_layers"), 0
         )
-        if job.virtual != usual and job.model is None:
-            why["virtual"] = f"{job.virtual} stages on each rank: set pipeline_parallel_layers_per_stage"
-        elif job.virtual != usual and job.model is not None:
-            found["pipeline_parallel_layers_per_stage"] = -(-job.model.layers // (job.pp * job.virtual))
+        if own.stages_per_device != usual and job.model is None:
+            why["virtual"] = f"{own.stages_per_device} stages on each rank: set pipeline_parallel_layers_per_stage"
+        elif own.stages_per_device != usual and job.model is not None:
+            found["pipeline_parallel_layers_per_stage"] = -(-job.model.layers // (own.pipeline * own.stages_per_device))
         return found
     parts: list[list[str]] = []
-    for count in job.stages:
-        start = sum(job.stages[: len(parts)])
+    for count in own.stages:
+        start = sum(own.stages[: len(parts)])
         parts.append([f"layers.{layer}" for layer in range(start, start + count)])
     parts[0].insert(0, "tok_embeddings")
     parts[-1] += ["norm", "output"]
@@ -523,12 +532,12 @@ RUNS: Final = {
     "schedule": tuple(TORCHS.values()),
     "zero": (0, 2, 3),
     "precision": ("bf16", "fp8", "mxfp8", "fp32"),
-    "gradients": ("",),
+    "gradients": ("auto",),
     "attention": ("",),
     "recompute": ("none", "selective", "full"),
     "overlap": (True,),
     "optimizer": ("",),
-    "offload": (0,),
+    "offloaded": (0,),
     "state_on_host": (False,),
 }
 """What torchtitan runs, by field of a job; with `full`, one layer in N, too."""
@@ -541,7 +550,7 @@ TORCHTITAN = configuration_format(
         suffixes=(".toml",),
         read=read,
         framework="torchtitan",
-        runs={**RUNS, "sequence_parallel": (True,)},
+        runs={**RUNS, "sequence": (True,)},
     ),
     write,
 )

@@ -118,7 +118,7 @@ def write(job: Job) -> JobText:
         "training.local_batch_size": torchtitan.local_batch(job),
         "training.global_batch_size": job.global_batch,
     }
-    if job.tp > 1 and not job.sequence_parallel:
+    if job.strategy.tensor > 1 and not job.strategy.sequence:
         settings["parallelism.enable_sequence_parallel"] = False
     options = torchtitan.parallelism(job, why)
     settings |= {MOVED.get(name, f"parallelism.{name}"): value for name, value in options.items() if name not in GONE}
@@ -127,7 +127,7 @@ def write(job: Job) -> JobText:
         why["precision"] = "8-bit floats: torchtitan 0.3 converts the model by its model_converters"
     if job.precision == "fp32":
         settings["training.mixed_precision_param"] = "float32"
-    if job.compile or job.async_tp:
+    if job.strategy.fuse or job.async_tp:
         settings["compile.enable"] = True
     made = RECOMPUTED.get(mode)
     lines = [f"    config.{name} = {value!r}" for name, value in settings.items() if value is not None]
@@ -146,7 +146,7 @@ TORCHTITAN_PYTHON = configuration_format(
         read=read,
         framework="torchtitan",
         beside=("model",),
-        runs={**torchtitan.RUNS, "precision": ("bf16", "fp32"), "gathers_logits": (False,), "etp": (0,)},
+        runs={**torchtitan.RUNS, "precision": ("bf16", "fp32"), "whole": ((),), "etp": (0,)},
     ),
     write,
 )

@@ -258,7 +258,7 @@ def _distributed(options: Options, source: _Source, given: Supplied, loop: Loop)
     found = accelerate.job_of(settings, path, given, loop)
     notes = found.notes if path == options.path else [Remark(note.shown(path)) for note in found.notes]
     named = next((name for name in DTYPES if name in options), None)
-    if named and SHORT.get(str(options.get(named))) and not found.job.zero:
+    if named and SHORT.get(str(options.get(named))) and not found.job.strategy.zero:
         options.note("weights and state in 16 bits alone are simulated with those in Float32", named)
     return replace(found, notes=notes)
 

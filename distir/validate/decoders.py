@@ -72,7 +72,7 @@ def decoder_of(run: MeasuredRun, vocabulary: int, dropout: float) -> Decoder:
         gated=run.mlp == "swiglu",
         tied=bool(run.tied) if run.tied is not None else True,
         dropout=dropout,
-        attention_dropout=0.0 if (run.cp or 1) > 1 else None,
+        attention_dropout=0.0 if run.strategy.context > 1 else None,
         attention_bias=bool(run.bias),
         mlp_bias=bool(run.bias),
         latent=latent,

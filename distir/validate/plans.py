@@ -11,6 +11,7 @@ from distir.models.decoder import Decoder
 from distir.ops.optimizer import OPTIMIZERS
 from distir.transform.sharding.steps import LARGEST_NODE
 from distir.transform.strategy import Strategy
+from distir.transform.strategy.partial import LOSS, of_sharding
 from distir.transform.training.precision import GRADIENTS
 from distir.transform.unfusing import decomposed
 from distir.validate.causes import parameter
@@ -52,7 +53,6 @@ from distir.validate.strategies import (
     EIGHT_BITS,
     HYBRID,
     eight_bits,
-    partition,
     pipelining,
     placement_of_experts,
     recomputation,
@@ -64,8 +64,6 @@ MOST_MICROBATCHES: Final = 1 << 14
 
 USUAL_NODE: Final = parameter("GPUs of a node", 8, "NVIDIA DGX A100, DGX H100 and DGX B200 user guides: 8 GPUs")
 """The GPUs of a node where a run does not state them."""
-
-LOSS: Final = ("SoftmaxCrossEntropyLoss", "SoftmaxCrossEntropyLossGrad")
 
 MUON: Final = "muon"
 
@@ -84,7 +82,8 @@ def framework_of(run: MeasuredRun) -> Framework:
     if found.layer_wise and _optimizer(run, found) == MUON:
         memory = replace(found.memory, eight_bit_weights=False, remainders=False)
         found = replace(found, overlap=tuple(kind for kind in found.overlap if kind != "weights"), memory=memory)
-    parallel = run.tp > 1 and (found.loss_parallel if run.loss_parallel is None else run.loss_parallel)
+    own = run.strategy
+    parallel = own.tensor > 1 and (not own.whole if run.says("whole") else found.loss_parallel)
     wide = run.precision == FULL
     of_gpt = run.position == "learned" and found.gpt_dropout is not None
     dropout = found.gpt_dropout if of_gpt else found.dropout
@@ -97,11 +96,11 @@ def framework_of(run: MeasuredRun) -> Framework:
         memory=_memory(run, found),
         recompute=run.recompute or found.recompute,
         sharding=_sharding(run, found),
-        sequence_parallel=found.sequence_parallel if run.sequence_parallel is None else run.sequence_parallel,
+        sequence_parallel=own.sequence if run.says("sequence") else found.sequence_parallel,
         overlap=_overlap(run, found),
         fused_norm=found.fused_norm if run.fused_norm is None else run.fused_norm,
         loss="apart" if parallel and found.loss == "gathered" else found.loss,
-        kernels=found.kernels if run.compile is None else found.compiled if run.compile else "eager",
+        kernels=found.kernels if not run.says("fuse") else found.compiled if own.fuse else "eager",
         dispatcher=run.dispatcher or found.dispatcher,
     )
 
@@ -120,7 +119,8 @@ def _attention(run: MeasuredRun, found: Framework) -> Attention:
 def _gradients(run: MeasuredRun, found: Framework) -> str:
     """The precision in which gradients are added up: a word of the step `grad`."""
     own = found.gradients if run.precision not in ("fp16", FULL) or found.gradients == "auto" else run.precision
-    return run.gradients or (FULL if run.precision == FULL else own)
+    stated = run.strategy.gradients
+    return (FULL if run.precision == FULL else own) if stated == "auto" else stated
 
 
 def _memory(run: MeasuredRun, found: Framework) -> HeldMemory:
@@ -131,37 +131,39 @@ def _memory(run: MeasuredRun, found: Framework) -> HeldMemory:
     """
     use, dtype = found.memory, GRADIENTS[_gradients(run, found)]
     wide = replace(use, remainders=False) if run.precision == FULL else use
-    stated = (run.gradients and found.master == "beside") or run.precision == FULL
+    stated = (run.strategy.gradients != "auto" and found.master == "beside") or run.precision == FULL
     return replace(wide, gradients=dtype.bytes) if stated and dtype is not None and use.gradients else wide
 
 
 def _overlap(run: MeasuredRun, found: Framework) -> tuple[str, ...]:
-    """What is communicated beside computation: kinds of the step `overlap`."""
+    """What is communicated beside computation: kinds of the step `overlap`.
+
+    Where a run says whether what replicas exchange is, that is as it says, unless its framework always does so.
+    """
     sharded = _sharding(run, found).startswith(("zero3", "hsdp"))
     every = found.overlap + (found.overlap_of_sharded if sharded else ())
     kinds = tuple(kind for kind in dict.fromkeys(every) if kind != ASYNC_TP)
+    if run.says("overlap") and run.overlaps and not kinds:
+        kinds = ("weights", "gradients") if run.strategy.zero else ("gradients",)
+    elif run.says("overlap") and not run.overlaps and found.overlap and not found.always_overlaps:
+        kinds = tuple(kind for kind in kinds if kind == "transfers")
     wanted = ASYNC_TP in found.overlap if run.async_tp is None else run.async_tp
-    return (*kinds, ASYNC_TP) if wanted and run.tp > 1 else kinds
+    return (*kinds, ASYNC_TP) if wanted and run.strategy.tensor > 1 else kinds
 
 
 def _sharding(run: MeasuredRun, found: Framework) -> str:
     """How weights, gradients and optimizer state are sharded: a word of the column `sharding`."""
     stated, most = run.sharding or found.sharding, found.shards_weights_over
-    if stated == "zero3" and found.gathers_once and run.pp > 1:
+    if stated == "zero3" and found.gathers_once and run.strategy.pipeline > 1:
         return "zero1"
-    return f"hsdp:{most}" if stated == "zero3" and most is not None and run.dp > most else stated
+    return f"hsdp:{most}" if stated == "zero3" and most is not None and run.strategy.data > most else stated
 
 
 def _optimizer(run: MeasuredRun, chosen: Framework) -> str:
-    """The optimizer of a run. Sources say Adam of any form of it: the framework's is meant.
-
-    Raises UnsupportedError for one that there is not.
-    """
-    name = run.optimizer.lower()
-    if not name or "adam" in name:
-        return chosen.optimizer
+    """The optimizer of a run. Raises UnsupportedError for one that there is not."""
+    name = run.strategy.optimizer or chosen.optimizer
     if name not in OPTIMIZERS:
-        raise UnsupportedError(f"there is no optimizer `{run.optimizer}`; known: {', '.join(sorted(OPTIMIZERS))}")
+        raise UnsupportedError(f"there is no optimizer `{name}`; known: {', '.join(sorted(OPTIMIZERS))}")
     return name
 
 
@@ -224,7 +226,7 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
     _require_stages(run)
     named = run.hardware or run.gpu
     hardware = machine(named, run.gpus, _per_device(run), conditions or conditions_of(run), run.gpus_per_node)
-    padded = chosen.vocabulary * run.tp
+    padded = chosen.vocabulary * run.strategy.tensor
     vocabulary = -(-run.vocab // padded) * padded
     given = decoder_of(run, vocabulary, chosen.dropout) if described is None else described
     model = replace(given, vocabulary=vocabulary)
@@ -238,7 +240,8 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
         of_step=_rewrites_of_step(chosen),
         of_ranks=_rewrites_of_ranks(run, chosen, model),
     )
-    tied = vocabulary * model.width // run.tp if chosen.memory.copies_tied and model.tied and run.pp > 1 else 0
+    copies = chosen.memory.copies_tied and model.tied and run.strategy.pipeline > 1
+    tied = vocabulary * model.width // run.strategy.tensor if copies else 0
     kept = min(chosen.memory.kept_logits, rows) * 2 * micro_batch * run.seq * vocabulary
     return RunProgram(step, run.global_batch, hardware, chosen.memory, run.gpu, tied, kept, share)
 
@@ -246,13 +249,13 @@ def plan_of(run: MeasuredRun, conditions: Conditions | None = None, described: D
 def _microbatches(run: MeasuredRun, chosen: Framework) -> tuple[int, int]:
     """Sequences of a microbatch, and the microbatches of a replica."""
     micro_batch = run.micro_batch or chosen.micro_batch
-    if micro_batch is None and run.global_batch == run.dp:
+    if micro_batch is None and run.global_batch == run.strategy.data:
         micro_batch = 1
     if micro_batch is None:
         raise UnsupportedError("the micro batch is not stated")
-    rows, left = divmod(run.global_batch, run.dp * micro_batch)
+    rows, left = divmod(run.global_batch, run.strategy.data * micro_batch)
     if left or not rows:
-        each = f"micro batches of {micro_batch} on {run.dp} replicas"
+        each = f"micro batches of {micro_batch} on {run.strategy.data} replicas"
         raise UnsupportedError(f"{each} do not divide the batch of {run.global_batch}")
     if rows > MOST_MICROBATCHES:
         most = f"which are more than {MOST_MICROBATCHES}: the batch is in sequences"
@@ -263,10 +266,11 @@ def _microbatches(run: MeasuredRun, chosen: Framework) -> tuple[int, int]:
 def _require_stages(run: MeasuredRun) -> None:
     if run.layers > limits.LAYERS:
         raise UnsupportedError(f"{run.layers} layers, which are more than {limits.LAYERS}")
-    stages = run.pp * (run.virtual or 1)  # the embedding and the output layer may have their own
-    if run.pp > run.layers or stages > run.layers + 2:
-        each = f" with {run.virtual} stages each" if stages != run.pp else ""
-        raise UnsupportedError(f"a pipeline of {run.pp} ranks{each}, for {run.layers} layers: some have no layer")
+    own = run.strategy
+    stages = own.pipeline * own.stages_per_device  # the embedding and the output layer may have their own
+    if own.pipeline > run.layers or stages > run.layers + 2:
+        each = f" with {own.stages_per_device} stages each" if stages != own.pipeline else ""
+        raise UnsupportedError(f"a pipeline of {own.pipeline} ranks{each}, for {run.layers} layers: some have no layer")
 
 
 def _keeps_scores(chosen: Framework) -> bool:
@@ -302,10 +306,11 @@ def _rewrites_of_ranks(run: MeasuredRun, chosen: Framework, model: Decoder) -> t
         found.append(ProgramRewrite(with_bias_apart))
     if chosen.clamps == "apart" and model.limit is not None and _has_single_ops_of_experts(run):
         found.append(ProgramRewrite(with_clamps_apart))
-    if chosen.dispatcher == HYBRID and (run.ep or 1) > 1:
+    own, ranks = run.strategy, run.strategy.expert_parallel
+    if chosen.dispatcher == HYBRID and ranks > 1:
         found.append(ProgramRewrite(with_gathered_routes))
     # With shards, or parts of sequences, exchanges of counts look like those of rows: these stay as they come.
-    several = run.tp == (run.cp or 1) == 1 and (run.experts or 0) > (run.ep or 1) > 1
+    several = own.tensor == own.context == 1 and (run.experts or 0) > ranks > 1
     if several and chosen.sorts_rows and chosen.dispatcher == ALL_TO_ALL:
         found.append(ProgramRewrite(with_sorted_rows))
     return tuple(found)
@@ -319,15 +324,16 @@ def strategy_of_run(run: MeasuredRun, chosen: Framework, model: Decoder, rows: i
     training = _training(run, chosen, model)
     distribution, share = _distribution(run, chosen, model)
     overlap = (*chosen.overlap, "experts") if run.overlap_experts else chosen.overlap
+    own = run.strategy
     found = Strategy(
-        data=run.dp,
-        tensor=run.tp,
-        pipeline=run.pp,
+        data=own.data,
+        tensor=own.tensor,
+        pipeline=own.pipeline,
         microbatches=rows,
         overlap=bool(overlap),
         kinds=overlap,
         behind_sums=chosen.backward_prefetch == "post" and "weights" in overlap,
-        state_on_host=bool(run.offload_optimizer),
+        state_on_host=own.state_on_host,
         fuse=True,
         kernels="compiled" if chosen.kernels == "fused" else chosen.kernels,
         # The loss reads logits in Float32; or it is a kernel that reads them as they are, where others are single ops.
@@ -341,16 +347,17 @@ def strategy_of_run(run: MeasuredRun, chosen: Framework, model: Decoder, rows: i
 
 def _profile(run: MeasuredRun, named: str) -> str:
     """The machine by which a pipeline orders its messages."""
-    if run.pp == 1:
+    if run.strategy.pipeline == 1:
         return ""
-    return whole_nodes(GPUS[named], run.pp).name if named in GPUS else named
+    return whole_nodes(GPUS[named], run.strategy.pipeline).name if named in GPUS else named
 
 
 def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> dict[str, Any]:
     """The fields of the training step that is derived from the model."""
     _require_precision(run)
     _require_recomputation(run, chosen)
-    if run.offload and (run.pp > 1 or run.offload >= run.layers):
+    offloaded = run.strategy.offloaded
+    if offloaded and (run.strategy.pipeline > 1 or offloaded >= run.layers):
         raise UnsupportedError("activations are offloaded without a pipeline, of all layers but the last at most")
     return {
         **(eight_bits(run, chosen) if run.precision in EIGHT_BITS else {}),
@@ -362,7 +369,7 @@ def _training(run: MeasuredRun, chosen: Framework, model: Decoder) -> dict[str, 
         "master": "only" if chosen.master == "only" and run.precision != "fp16" else "beside",
         "merged": run.precision == "mxfp8",  # what several products take is quantised once
         **recomputation(chosen, run.mlp == "swiglu"),
-        "offloaded": run.offload or 0,
+        "offloaded": offloaded,
     }
 
 
@@ -390,12 +397,12 @@ def _require_recomputation(run: MeasuredRun, chosen: Framework) -> None:
 
 
 def _gathers_logits(run: MeasuredRun, chosen: Framework) -> bool:
-    return chosen.loss == "gathered" and (run.tp == 1 or (run.cp or 1) == 1)
+    return chosen.loss == "gathered" and (run.strategy.tensor == 1 or run.strategy.context == 1)
 
 
 def _distribution(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[dict[str, Any], float]:
     """The fields that distribute a training step, and what a device holds of the optimizer state that it has."""
-    context, virtual = run.cp or 1, run.virtual or 1
+    context = run.strategy.context
     if context > 1 and _keeps_scores(chosen):
         kept = f"parts of a sequence on {context} ranks, with `{chosen.attention}` attention, keep scores in memory"
         raise UnsupportedError(f"{kept}: say `flash` in `attention`, or `cp` 1")
@@ -404,15 +411,15 @@ def _distribution(run: MeasuredRun, chosen: Framework, model: Decoder) -> tuple[
         "layout": chosen.layout,
         **placement_of_experts(run, chosen),
         **({"context": context, "kind": chosen.context} if context > 1 else {}),
-        **(pipelining(run, chosen, virtual) if run.pp > 1 else {}),
+        **(pipelining(run, chosen) if run.strategy.pipeline > 1 else {}),
         # Decided here, for programs that serve several numbers of replicas.
-        "scatter_gather": run.gpus > LARGEST_NODE if run.tp > 1 and run.pp > 1 else None,
-        "whole": LOSS if gathers and run.tp > 1 else (),
-        "sequence": chosen.sequence_parallel and run.tp > 1,
+        "scatter_gather": run.gpus > LARGEST_NODE if run.strategy.tensor > 1 and run.strategy.pipeline > 1 else None,
+        "whole": LOSS if gathers and run.strategy.tensor > 1 else (),
+        "sequence": chosen.sequence_parallel and run.strategy.tensor > 1,
         "decomposed": LOSS if gathers else (),
     }
     share = 1.0
-    if run.dp * context > 1:
-        sharding, share = sharding_in_parts(model, run.tp, run.dp * context, chosen)
-        found |= partition(sharding) | {"wide_sums": chosen.float32_sums and chosen.sharding == "zero1"}
+    if run.strategy.data * context > 1:
+        sharding, share = sharding_in_parts(model, run.strategy.tensor, run.strategy.data * context, chosen)
+        found |= of_sharding(sharding) | {"wide_sums": chosen.float32_sums and chosen.sharding == "zero1"}
     return found, share

@@ -97,13 +97,14 @@ def plot(outcomes: Sequence[Outcome], path: str | IO[bytes], suffix: str | None 
 def dominant(outcome: Outcome) -> str:
     """The dominant kind of communication of a layout."""
     run = outcome.run
-    if run.pp > 1:
+    own = run.strategy
+    if own.pipeline > 1:
         return "pipeline"
-    if run.tp > 1:
+    if own.tensor > 1:
         return "tensor"
-    if "zero3" in run.sharding:
+    if own.zero == 3 and not own.shard:
         return "sharded"
-    return "replicas" if run.dp > 1 else "one device"
+    return "replicas" if own.data > 1 else "one device"
 
 
 def page(outcomes: Sequence[Outcome], groups: Sequence[GroupFigures], path: str) -> None:

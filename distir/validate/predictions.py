@@ -137,11 +137,13 @@ def families(runs: Iterable[MeasuredRun]) -> list[list[MeasuredRun]]:
 
 def _family(run: MeasuredRun) -> tuple[object, ...]:
     chosen = run.framework if run.fault else str(framework_of(run))
-    return run.source, run.model, chosen, run.tp, run.pp, run.virtual or 1
+    own = run.strategy
+    return run.source, run.model, chosen, own.tensor, own.pipeline, own.stages_per_device
 
 
 def _family_and_program(run: MeasuredRun) -> tuple[object, ...]:
-    return *_family(run), run.precision, run.cp or 1, run.seq, run.micro_batch or 0, run.global_batch / run.dp
+    of_replica = run.micro_batch or 0, run.global_batch / run.strategy.data
+    return *_family(run), run.precision, run.strategy.context, run.seq, *of_replica
 
 
 def _predicted(runs: Sequence[MeasuredRun]) -> list[Prediction]:

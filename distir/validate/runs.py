@@ -16,13 +16,24 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 from distir.diagnostics.spelling import nearest
 from distir.files.reading import ROWS, read_bytes
 from distir.ir.errors import DistirError
 from distir.transform.checkpoint.modules import modules_of
 from distir.transform.steps import StepError
+from distir.transform.strategy import FIELDS as STRATEGY
+from distir.transform.strategy.partial import (
+    LOSS,
+    Partial,
+    Stating,
+    of_precision,
+    of_recomputation,
+    of_sharding,
+    partial,
+)
+from distir.transform.strategy.record import virtual_of
 
 
 class RunsError(DistirError, ValueError):
@@ -38,20 +49,14 @@ Share = float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredRun:
+class MeasuredRun(Stating):
     """A run. Sizes in elements, memory in bytes, times in seconds, bandwidth in Gbit/s; None: not said.
 
-    `layers` and the like are those of what ran. `micro_batch` is of one replica; `gpus` are `dp · tp · pp · cp`.
-    `loss_parallel`: whether, with tensor parallelism, each shard computes the loss of its part of the vocabulary.
-    `recompute`: `none`, `selective`, `full`, or names of parts of layers, as in `modules:layernorm,moe_act`.
-    `cuda_graphs`: whether steps are replayed as a whole, so that the host issues a graph and no ops.
-    `gradients`: the precision of buffers in which gradients are added up, where it is not the framework's own.
-    `overlap_experts`: whether tokens are sent to experts beside what layers of another microbatch compute.
-    `dispatcher`: what sends them: `alltoall`, `deepep`, `hybridep`.
-    `offload`: of how many first layers activations are offloaded to the host; `offload_optimizer`: whether optimizer
-    state and Float32 master weights are there.
-    `stages`: the layers of each stage, as in `7,8,8,9`, where they are not equally many.
-    `sharding` is `zero0` to `zero3`, perhaps within groups (`zero1:8`, `hsdp:8`). `status`: `ok`, or `oom` for a run
+    Beside what is `said`, columns say more of how it runs: `attention`, `fused_norm`, `async_tp`
+    (whether what tensor parallelism communicates runs beside products), `cuda_graphs` (whether steps are replayed as a
+    whole, so that the host issues a graph and no ops), `overlap_experts` (whether tokens are sent to experts beside
+    what layers of another microbatch compute), `dispatcher` (what sends them: `alltoall`, `deepep`, `hybridep`).
+    `layers` and the like are those of what ran. `micro_batch` is of one replica. `status`: `ok`, or `oom` for a run
     that ended out of memory and so has no measurements. `hardware`: the profile of a node, by name or path, in the
     place of the GPU's, which may then be any GPU.
     """
@@ -82,34 +87,15 @@ class MeasuredRun:
     gpus_per_node: int | None = None
     node_gbps: float | None = None
     hardware: str = ""
-    dp: int
-    tp: int
-    pp: int
-    cp: int | None = None
-    ep: int | None = None
-    etp: int | None = None
-    virtual: int | None = None
-    schedule: str = ""
-    stages: str = ""
-    sequence_parallel: bool | None = None
-    sharding: str = ""
     micro_batch: int | None = None
     global_batch: int
-    precision: str = "bf16"
-    gradients: str = ""
-    recompute: str = ""
     attention: str = ""
     dropout: Share | None = None
     fused_norm: bool | None = None
-    compile: bool | None = None
-    offload: int | None = None
-    offload_optimizer: bool | None = None
     async_tp: bool | None = None
     cuda_graphs: bool | None = None
     overlap_experts: bool | None = None
     dispatcher: str = ""
-    loss_parallel: bool | None = None
-    optimizer: str = ""
     framework: str
     status: str = "ok"
     step_time_s: float | None = None
@@ -129,9 +115,7 @@ class MeasuredRun:
     @property
     def layout(self) -> tuple[object, ...]:
         """How it is distributed and computed, where that is chosen."""
-        degrees = self.dp, self.tp, self.pp, self.cp, self.ep, self.etp, self.virtual, self.schedule
-        how = self.micro_batch, self.sequence_parallel, self.sharding, self.recompute, self.attention, self.fused_norm
-        return *degrees, *how, self.dropout, self.compile, self.offload, self.offload_optimizer
+        return self.said, self.micro_batch, self.attention, self.fused_norm, self.dropout
 
     @property
     def cluster(self) -> tuple[object, ...]:
@@ -139,8 +123,63 @@ class MeasuredRun:
         return self.source, self.model, self.seq, self.global_batch, self.precision, self.gpu, self.gpus
 
 
-FIELDS = {f.name: f for f in fields(MeasuredRun) if f.name not in ("source", "fault")}
-REQUIRED = tuple(name for name, f in FIELDS.items() if f.default is MISSING and name != "dp")
+@dataclass(frozen=True, slots=True)
+class StrategyColumn:
+    """A column that says something of a strategy: what its cells are, and the fields that a cell says."""
+
+    kind: str
+    said: Callable[[Any], Mapping[str, Any]]
+
+
+def _of_field(name: str) -> StrategyColumn:
+    """The column of one field of a strategy."""
+    return StrategyColumn(type(STRATEGY[name].default).__name__, lambda value: {name: value})
+
+
+IN_WORDS: Final[Mapping[str, StrategyColumn]] = {
+    "dp": _of_field("data"),
+    "tp": _of_field("tensor"),
+    "pp": _of_field("pipeline"),
+    "cp": _of_field("context"),
+    "ep": _of_field("expert_parallel"),
+    "etp": _of_field("etp"),
+    "virtual": StrategyColumn("int", lambda _: {}),  # with the schedule
+    "schedule": StrategyColumn("str", lambda _: {}),
+    "stages": StrategyColumn("layers", lambda layers: {"stages": layers}),
+    "sequence_parallel": _of_field("sequence"),
+    "sharding": StrategyColumn("str", of_sharding),
+    "precision": StrategyColumn("str", of_precision),
+    "gradients": _of_field("gradients"),
+    "recompute": StrategyColumn("str", of_recomputation),
+    "compile": _of_field("fuse"),
+    "offload": _of_field("offloaded"),
+    "offload_optimizer": _of_field("state_on_host"),
+    "loss_parallel": StrategyColumn("bool", lambda each_its_part: {"whole": () if each_its_part else LOSS}),
+    "optimizer": StrategyColumn("str", lambda name: {} if "adam" in name.lower() else {"optimizer": name.lower()}),
+}
+"""By column: what it says of a strategy. Sources say Adam of any form of it: the framework's is meant.
+
+`stages`: the layers of each stage, as in `7,8,8,9`, where they are not equally many. `sharding` is `zero0` to `zero3`,
+perhaps within groups (`zero1:8`, `hsdp:8`).
+"""
+
+
+def said_in(cells: Mapping[str, Any]) -> Partial:
+    """What the values of such columns say. Several stages on a device are interleaved where no schedule is said."""
+    virtual = cells.get("virtual") or 1
+    schedule = cells.get("schedule") or ("interleaved" if virtual > 1 else None)
+    order = {} if schedule is None else {"schedule": schedule, "virtual": virtual_of(schedule, virtual)}
+    fields = [IN_WORDS[name].said(value) for name, value in cells.items() if value not in (None, "")]
+    return partial(**{name: value for said in (*fields, order) for name, value in said.items()})
+
+
+OWN = {f.name: f for f in fields(MeasuredRun) if f.name not in ("source", "fault", "said")}
+KINDS = {name: str(f.type).removesuffix(" | None") for name, f in OWN.items()} | {
+    name: column.kind for name, column in IN_WORDS.items()
+}
+"""By column: what its cells are."""
+
+REQUIRED = (*(name for name, f in OWN.items() if f.default is MISSING), "tp", "pp")
 WORDS = {
     "mlp": ("gelu", "relu2", "swiglu"),
     "norm": ("layernorm", "rmsnorm"),
@@ -227,7 +266,7 @@ def parse_runs(
             header.pop()
         _check_header(header, f"{path}:{first + 1}")
         for index, name in enumerate(header):
-            near = nearest(name, FIELDS) if name not in FIELDS else None
+            near = nearest(name, KINDS) if name not in KINDS else None
             if near is not None and near not in header and warn is not None:
                 warn(f"{path}:{first + 1}:{index + 1}: the column `{name}` is ignored; did you mean `{near}`?")
         runs: list[MeasuredRun] = []
@@ -259,14 +298,14 @@ def parse_runs(
 
 
 def _check_header(header: Sequence[str], at: str) -> None:
-    if not any(name in FIELDS for name in header):
+    if not any(name in KINDS for name in header):
         raise RunsError(f"{at}: expected a header with the columns {', '.join(REQUIRED)}, found none of them")
     for index, name in enumerate(header):
         if name in header[:index]:
             raise RunsError(f"{at}:{index + 1}: the column `{name}` is there twice")
     missing = [name for name in REQUIRED if name not in header]
     if missing:
-        unknown = [name for name in header if name not in FIELDS]
+        unknown = [name for name in header if name not in KINDS]
         near = nearest(missing[0], unknown)
         hint = f"; did you mean it by `{near}`?" if near else ""
         raise RunsError(f"{at}: expected a column `{missing[0]}`, found none{hint}")
@@ -285,7 +324,7 @@ def _run(
     if any(name == "hardware" and cell.strip() for name, cell in zip(header, cells, strict=True)):
         words = {name: some for name, some in words.items() if name != "gpu"}
     for column, (name, cell) in enumerate(zip(header, cells, strict=True), start=1):
-        if name not in FIELDS:
+        if name not in KINDS:
             continue
         text = _meant(cell.strip(), SYNONYMS.get(name, {}), words.get(name, ()))
         at = f"{path}:{line}:{column}"
@@ -306,7 +345,9 @@ def _run(
         given[name] = _value(name, text, at)
     if "dp" not in given:
         given["dp"] = _replicas(given, f"{path}:{line}")
-    run = MeasuredRun(**given, source=PurePath(path).stem)
+    given.setdefault("precision", "bf16")
+    said = said_in({name: given.pop(name) for name in IN_WORDS if name in given})
+    run = MeasuredRun(**given, said=said, source=PurePath(path).stem)
     _check_together(run, header, f"{path}:{line}")
     if run.status == "ok" and run.step_time_s is None and run.tokens_per_s_per_gpu is not None:
         run = replace(run, step_time_s=run.global_batch * run.seq / (run.gpus * run.tokens_per_s_per_gpu))
@@ -346,8 +387,7 @@ def _check_together(run: MeasuredRun, header: Sequence[str], at: str) -> None:
     def fault(name: str, expected: str, found: object) -> RunsError:
         return RunsError(f"{at}:{header.index(name) + 1}: expected {expected}, found {found}")
 
-    ranks = run.dp * run.tp * run.pp * (run.cp or 1)
-    if ranks != run.gpus:
+    if (ranks := run.strategy.devices) != run.gpus:
         raise fault("gpus", f"gpus = dp · tp · pp · cp = {ranks}", run.gpus)
     if (run.dense_layers or 0) > run.layers:
         raise fault("dense_layers", f"at most the {run.layers} layers", run.dense_layers)
@@ -363,7 +403,7 @@ def _check_together(run: MeasuredRun, header: Sequence[str], at: str) -> None:
 
 
 def _value(name: str, text: str, at: str) -> Any:
-    kind = str(FIELDS[name].type).removesuffix(" | None")
+    kind = KINDS[name]
     what, read = _KINDS[kind]
     try:
         found = read(text)
@@ -413,6 +453,7 @@ _KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "Share": ("a share from 0 to below 1", _share),
     "bool": ("0 or 1", _flag),
     "str": ("a word", str),
+    "layers": ("the layers of stages, as 7,8,8,9", lambda text: tuple(map(_whole, text.split(",")))),
 }
 _LEAST: dict[str, int] = dict.fromkeys(
     (

@@ -9,7 +9,7 @@ from distir.models.decoder import Decoder
 from distir.transform.mesh.folding import parts_along
 from distir.transform.sharding import DISPATCHERS, shards_of_expert
 from distir.transform.steps import StepError
-from distir.transform.strategy.record import virtual_of
+from distir.transform.strategy import Strategy
 from distir.validate.frameworks import Framework
 from distir.validate.runs import MeasuredRun, UnsupportedError
 
@@ -23,25 +23,22 @@ HYBRID: Final = "hybridep"
 """The library HybridEP: a word of the column `dispatcher`. It forwards tokens, too, by kernels of its own."""
 
 
-def stage_sizes(run: MeasuredRun, chosen: Framework, virtual: int) -> str:
-    """How layers are divided among stages: a word of the option `balance`, or the layers of each.
+def usual_of(chosen: Framework) -> Strategy:
+    """What a framework does where its configuration says nothing, as far as others than its own may ask for it."""
+    return Strategy(kind=chosen.context, skew=chosen.skew, fuse=chosen.kernels != "eager")
+
+
+def pipelining(run: MeasuredRun, chosen: Framework) -> dict[str, Any]:
+    """The schedule of a run's pipeline, and the layers of its stages.
 
     Where the framework has the embedding and the loss count as layers, the first and the last stage have one less.
     """
-    stages, ends = run.pp * virtual, 2
-    each, left = divmod(run.layers + ends, stages)
-    if run.stages or not chosen.counts_ends or left or run.layers % stages == 0:
-        return run.stages or "uniform"
-    return ",".join(map(str, [each - 1, *[each] * (stages - 2), each - 1]))
-
-
-def pipelining(run: MeasuredRun, chosen: Framework, virtual: int) -> dict[str, Any]:
-    """The schedule of a run's pipeline, and the layers of its stages."""
-    name = run.schedule or ("interleaved" if virtual > 1 else "1f1b")
-    sizes = stage_sizes(run, chosen, virtual)
-    listed = tuple(map(int, sizes.split(","))) if sizes.replace(",", "").isdecimal() else ()
-    found = {"schedule": name, "virtual": virtual_of(name, virtual)}
-    return found | ({"stages": listed} if listed else {"balance": sizes})
+    own = run.strategy
+    stages, sizes = own.pipeline * own.stages_per_device, own.stages
+    each, left = divmod(run.layers + 2, stages)
+    if not sizes and chosen.counts_ends and not left and run.layers % stages:
+        sizes = (each - 1, *[each] * (stages - 2), each - 1)
+    return {"schedule": own.schedule, "virtual": own.virtual, "stages": sizes}
 
 
 def sharding_in_parts(model: Decoder, shards: int, replicas: int, chosen: Framework) -> tuple[str, float]:
@@ -63,13 +60,6 @@ def sharding_in_parts(model: Decoder, shards: int, replicas: int, chosen: Framew
         one = f"weights of width {model.width} do not divide over {parts} replicas"
         raise UnsupportedError(f"{one}: say `{word}` in `sharding`")
     return ("zero0" if most == 1 else f"zero1:{most}"), most / parts
-
-
-def partition(sharding: str) -> dict[str, Any]:
-    """The fields of a word such as `zero1`, or `hsdp:8`: stage 3 within groups of 8 replicas."""
-    name, _, group = sharding.partition(":")
-    stage = 3 if name == "hsdp" else int(name[4])
-    return {"zero": stage, "shard": int(group or 0)} if stage else {}
 
 
 def recomputation(chosen: Framework, gated: bool) -> dict[str, Any]:
@@ -97,32 +87,34 @@ def eight_bits(run: MeasuredRun, chosen: Framework) -> dict[str, Any]:
 
     With tensor parallelism experts' products stay in 16 bits, where shards would gather rows for them.
     """
-    experts = bool(run.experts) and run.tp == 1
+    experts = bool(run.experts) and run.strategy.tensor == 1
     scaling = "mx" if run.precision == "mxfp8" else "block" if experts else chosen.fp8
     return {"scaling": scaling, "scaled_experts": experts}
 
 
 def _shards_of_experts(run: MeasuredRun) -> int:
     """Over how many ranks an expert is cut: as many as a layer, Megatron's default, if the experts leave so many."""
-    left, rest = divmod(run.dp * run.tp * (run.cp or 1), run.ep or 1)
-    return run.etp or (run.tp if rest else gcd(run.tp, left))
+    own = run.strategy
+    left, rest = divmod(own.data * own.tensor * own.context, own.expert_parallel or 1)
+    return own.etp or (own.tensor if rest else gcd(own.tensor, left))
 
 
 def placement_of_experts(run: MeasuredRun, chosen: Framework) -> dict[str, Any]:
     """Which ranks have parts of the experts. Raises UnsupportedError where a rank has none."""
-    ranks, context, cut = run.ep or 1, run.cp or 1, _shards_of_experts(run) if run.experts else run.tp
-    if not run.experts or (ranks == context == 1 and cut == run.tp):
+    own = run.strategy
+    ranks, cut = own.expert_parallel or 1, _shards_of_experts(run) if run.experts else own.tensor
+    if not run.experts or (ranks == own.context == 1 and cut == own.tensor):
         return {}
     try:
-        groups = run.tp // shards_of_expert(cut, run.tp)
-        shards, _, replicas = parts_along(ranks, groups, context, run.dp)
+        groups = own.tensor // shards_of_expert(cut, own.tensor)
+        shards, _, replicas = parts_along(ranks, groups, own.context, own.data)
     except StepError as error:
         raise UnsupportedError(str(error)) from None
     if groups > shards and not chosen.sequence_parallel:
-        same = f"{groups // shards} of {run.tp} shards have the same experts, each for its own tokens"
+        same = f"{groups // shards} of {own.tensor} shards have the same experts, each for its own tokens"
         raise UnsupportedError(f"{same}: say `sequence_parallel` 1")
     over = {"expert_parallel": ranks, "etp": cut}
-    if groups == context == 1:
+    if groups == own.context == 1:
         over = {"experts": replicas}
     once = replicas > 1 and chosen.dispatcher != ALL_TO_ALL  # each token to a node, by either library
     return {**over, "skew": chosen.skew, **({"dispatcher": FORWARDING} if once else {})}

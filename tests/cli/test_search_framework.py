@@ -32,7 +32,8 @@ def test_without_a_framework_it_says_that_it_is_ideal(distir):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--framework", "torchtitn"), ("did you mean `torchtitan`?",)),
+        (("--framework", "torchtitn"), ("there is no framework `torchtitn`", "did you mean `torchtitan`? there are")),
+        (("--framework", "nanotron"), ("there is no framework `nanotron`", "there are torchtitan, torchtitan-python,")),
         (("--framework", "accelerate"), ("`accelerate` is read, not written",)),
         (("--framework", "megatron", "--schedule", "zb-h1"), ("megatron has no schedule zb-h1", "it has 1f1b")),
         (("--framework", "megatron", "--no-fuse"), ("`--fuse`: megatron has no fuse off", "it has on")),

@@ -73,7 +73,13 @@ model:
 )
 def test_the_share_of_the_peak_follows_from_parameters_tokens_and_seconds(text, form, given, batch):
     job, found = answered(text, form, **given)
-    assert (job.gpus, job.dp, job.micro_batch, job.global_batch, job.microbatches) == (8, 8, 2, batch, batch // 16)
+    assert (job.gpus, job.strategy.data, job.micro_batch, job.global_batch, job.microbatches) == (
+        8,
+        8,
+        2,
+        batch,
+        batch // 16,
+    )
     tokens = batch * SEQUENCE
     assert found.tokens_per_s == pytest.approx(tokens / found.step_time_s)
     assert found.mfu == pytest.approx(FLOPS_PER_TOKEN * tokens / found.step_time_s / (8 * H100_PEAK), rel=1e-3)

@@ -4,13 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from drawn_jobs import as_run, job_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import most_examples
 
-from distir.configurations import FORMATS, ConfigurationError, Job, Supplied, program_of, read
+from distir.configurations import FORMATS, ConfigurationError, Supplied, program_of, read
 from distir.configurations.megatron import layout_of, layout_stages
 from distir.models import PUBLISHED
+from distir.transform.strategy.partial import LOSS
 from distir.validate import plan_of, read_runs
 
 ROOT = Path(__file__).parents[2]
@@ -33,29 +35,29 @@ def jobs(draw):
         stages = (each - 1, *[each] * (pp * virtual - 2), model.layers - each * (pp * virtual - 1) + 1)
     zero = draw(st.integers(0, 3)) if dp > 1 else 0
     micro = draw(st.integers(1, 4))
-    return Job(
+    return job_of(
         name=name,
         model=model,
         seq=draw(st.sampled_from([1024, 2048, 8192])),
-        dp=dp,
-        tp=tp,
-        pp=pp,
-        cp=draw(st.sampled_from([1, 1, 2])),
-        ep=draw(st.sampled_from([n for n in (1, 2, 4) if dp % n == 0])) if model.experts else 1,
+        data=dp,
+        tensor=tp,
+        pipeline=pp,
+        context=draw(st.sampled_from([1, 1, 2])),
+        expert_parallel=draw(st.sampled_from([n for n in (1, 2, 4) if dp % n == 0])) if model.experts else 1,
         virtual=virtual,
         schedule=schedule,
         stages=stages,
-        sequence_parallel=tp > 1 and draw(st.booleans()),
+        sequence=tp > 1 and draw(st.booleans()),
         zero=zero,
         shard=draw(st.sampled_from([0, 2])) if zero and dp > 2 else 0,
         micro_batch=micro,
         global_batch=micro * dp * draw(st.sampled_from([pp, 1])) * draw(st.integers(1, 4)),
         precision=draw(st.sampled_from(["bf16", "fp16", "fp8"])),
-        gradients=draw(st.sampled_from(["", "", "bf16"])),
+        gradients=draw(st.sampled_from(["auto", "auto", "bf16"])),
         recompute=draw(st.sampled_from(["none", "full", "selective", "modules:layernorm,core_attn"])),
-        compile=draw(st.booleans()),
+        fuse=draw(st.booleans()),
         overlap=zero > 0,
-        gathers_logits=tp > 1 and draw(st.booleans()),
+        whole=LOSS if tp > 1 and draw(st.booleans()) else (),
     )
 
 
@@ -64,22 +66,17 @@ def beside(job):
     return Supplied(gpus=job.gpus, name=job.name, model=job.model, seq=job.seq)
 
 
-def normal(job):
-    """A job whose expert shards are said, as formats do."""
-    return replace(job, etp=job.etp or (job.tp if job.ep > 1 and job.tp > 1 else 0))
-
-
 @pytest.mark.parametrize("name", READ)
 @given(jobs())
 @settings(max_examples=most_examples(60))
 def test_what_is_written_is_read_as_the_same_job(name, job):
     written = FORMATS[name].write(job)
     gpus = FORMATS["fsdp2"].write(job).lost and name == "fsdp2"
-    if name == "deepspeed" and job.pp * job.cp > 1:
+    if name == "deepspeed" and job.strategy.pipeline * job.strategy.context > 1:
         gpus = True  # the ranks of pipelines are not in the file
     found = read(name, written.text, "f", replace(beside(job), gpus=None) if gpus else beside(job))
     if not written.lost:
-        assert normal(found.job) == normal(job)
+        assert as_run(found.job, found.framework) == as_run(job, found.framework)
     again = FORMATS[name].write(found.job)
     assert read(name, again.text, "f", replace(beside(job), gpus=found.job.gpus)).job == found.job
 
@@ -127,8 +124,8 @@ def test_a_job_is_the_run_that_was_measured():
 def test_degrees_that_are_left_open_take_the_ranks_there_are():
     text = TORCHTITAN + "[parallelism]\ntensor_parallel_degree = 4\npipeline_parallel_degree = 2\n"
     job = read("torchtitan", text, "job.toml", Supplied(gpus=64)).job
-    assert (job.dp, job.tp, job.pp, job.gpus) == (8, 4, 2, 64)
-    assert job.stages == ()  # 16 and 16: the embedding and the head count as a layer each
+    assert (job.strategy.data, job.strategy.tensor, job.strategy.pipeline, job.gpus) == (8, 4, 2, 64)
+    assert job.strategy.stages == ()  # 16 and 16: the embedding and the head count as a layer each
     assert job.global_batch == 16
     reading = read("torchtitan", text, "job.toml", Supplied())
     assert reading.job.gpus == 8
@@ -139,31 +136,34 @@ def test_degrees_that_are_left_open_take_the_ranks_there_are():
     ("degrees", "lost"),
     [
         ({"zero": 3}, ""),
-        ({"zero": 3, "tp": 2, "etp": 1}, ""),
+        ({"zero": 3, "tensor": 2, "etp": 1}, ""),
         ({"zero": 1}, "experts over 4 replicas: torchtitan's are over those that share state, 1 here"),
         ({"zero": 3, "shard": 2}, "experts over 4 replicas: torchtitan's are over those that share state, 2 here"),
-        ({"zero": 3, "tp": 4, "etp": 2}, "experts over 4 replicas: torchtitan shards each expert over 1 or 4, not 2"),
-        ({"zero": 3, "pp": 2}, "a pipeline: torchtitan 0.2.2 runs none of qwen3"),
+        (
+            {"zero": 3, "tensor": 4, "etp": 2},
+            "experts over 4 replicas: torchtitan shards each expert over 1 or 4, not 2",
+        ),
+        ({"zero": 3, "pipeline": 2}, "a pipeline: torchtitan 0.2.2 runs none of qwen3"),
     ],
 )
 def test_experts_of_torchtitan_are_where_it_has_meshes_for_them(degrees, lost):
-    sizes = {"seq": 4096, "micro_batch": 1, "global_batch": 64, "sequence_parallel": "tp" in degrees}
+    sizes = {"seq": 4096, "micro_batch": 1, "global_batch": 64, "sequence": "tensor" in degrees}
     sizes["overlap"] = degrees["zero"] == 3  # as torchtitan always does
-    job = Job(name="qwen3-30b-a3b", model=PUBLISHED["qwen3-30b-a3b"], dp=8, ep=4, **sizes, **degrees)
+    job = job_of(name="qwen3-30b-a3b", model=PUBLISHED["qwen3-30b-a3b"], data=8, expert_parallel=4, **sizes, **degrees)
     written = FORMATS["torchtitan"].write(job)
     assert ("expert_parallel_degree = 4" in written.text) == ("experts" not in lost)
     assert any(lost in line for line in written.lost) if lost else not written.lost
 
 
 def test_positions_that_bridge_has_no_word_for_are_lost():
-    job = Job(name="gpt3-13b", model=PUBLISHED["gpt3-13b"], seq=1024, micro_batch=1, global_batch=8)
+    job = job_of(name="gpt3-13b", model=PUBLISHED["gpt3-13b"], seq=1024, micro_batch=1, global_batch=8)
     assert any("learned positions for 2048" in line for line in FORMATS["megatron-bridge"].write(job).lost)
     assert not FORMATS["megatron"].write(job).lost
 
 
 def test_stages_of_torchtitan_count_the_embedding_and_the_head():
     text = TORCHTITAN + "[parallelism]\npipeline_parallel_degree = 4\n"
-    assert read("torchtitan", text, "job.toml", Supplied()).job.stages == (8, 9, 8, 7)
+    assert read("torchtitan", text, "job.toml", Supplied()).job.strategy.stages == (8, 9, 8, 7)
 
 
 def test_options_of_earlier_versions_are_read():
@@ -246,8 +246,14 @@ torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NNODES pretrain_gpt.py \\
 def test_a_launch_script_is_read():
     reading = read("megatron", SCRIPT, "train.sh", Supplied())
     job = reading.job
-    assert (job.name, job.gpus, job.dp, job.tp, job.pp) == ("llama2-7b", 32, 4, 4, 2)
-    assert (job.seq, job.global_batch, job.zero, job.sequence_parallel) == (4096, 32, 1, True)
+    assert (job.name, job.gpus, job.strategy.data, job.strategy.tensor, job.strategy.pipeline) == (
+        "llama2-7b",
+        32,
+        4,
+        4,
+        2,
+    )
+    assert (job.seq, job.global_batch, job.strategy.zero, job.strategy.sequence) == (4096, 32, 1, True)
     assert [note.shown("train.sh") for note in reading.notes] == [
         "train.sh:26: not read: it depends on the condition of line 25"
     ]
@@ -279,7 +285,7 @@ mixed_precision: bf16_mixed
 def test_overrides_of_a_recipe_take_its_model_from_beside():
     beside = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"])
     job = read("megatron-bridge", BRIDGE, "x.yaml", beside).job
-    assert (job.dp, job.tp, job.seq, job.zero, job.overlap) == (4, 2, 8192, 1, True)
+    assert (job.strategy.data, job.strategy.tensor, job.seq, job.strategy.zero, job.overlaps) == (4, 2, 8192, 1, True)
     assert job.model == PUBLISHED["llama3-8b"]
 
 
@@ -317,7 +323,7 @@ model:
 
 def test_a_configuration_of_nemo_is_read():
     job = read("nemo", NEMO, "x.yaml", Supplied()).job
-    assert (job.name, job.gpus, job.dp, job.tp, job.zero) == ("llama2-7b", 16, 4, 4, 1)
+    assert (job.name, job.gpus, job.strategy.data, job.strategy.tensor, job.strategy.zero) == ("llama2-7b", 16, 4, 4, 1)
     assert (job.recompute, job.precision, job.global_batch) == ("full", "bf16", 64)
 
 
@@ -335,7 +341,7 @@ DEEPSPEED = """\
 def test_batches_of_deepspeed_say_its_ranks():
     beside = Supplied(name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=4096)
     reading = read("deepspeed", DEEPSPEED, "ds.json", beside)
-    assert (reading.job.dp, reading.job.zero, reading.job.overlap) == (8, 3, True)
+    assert (reading.job.strategy.data, reading.job.strategy.zero, reading.job.overlaps) == (8, 3, True)
     assert [note.shown("ds.json") for note in reading.notes] == [
         "ds.json:6: `zero_optimization.zero_quantized_weights` is not simulated"
     ]
@@ -350,7 +356,9 @@ def test_sizes_are_bounded(name, size):
 
 
 def test_a_plan_whose_code_was_changed_says_so():
-    job = Job(name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=8192, dp=8, zero=3, micro_batch=1, global_batch=8)
+    job = job_of(
+        name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=8192, data=8, zero=3, micro_batch=1, global_batch=8
+    )
     text = FORMATS["fsdp2"].write(job).text
     assert read("fsdp2", text, "plan.py", Supplied()).notes == []
     changed = text.replace("reshard_after_forward=False", "reshard_after_forward=True")
@@ -362,7 +370,7 @@ def test_a_wrap_plan_runs():
     torch = pytest.importorskip("torch")
     import torch.distributed as dist
 
-    job = Job(name="llama3-8b", seq=8, dp=1, zero=3, recompute="full", micro_batch=1, global_batch=1)
+    job = job_of(name="llama3-8b", seq=8, data=1, zero=3, recompute="full", micro_batch=1, global_batch=1)
     plan = {}
     exec(FORMATS["fsdp2"].write(job).text.replace('"model.layers"', '"layers"'), plan)
     model = torch.nn.Module()

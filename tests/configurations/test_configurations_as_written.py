@@ -1,11 +1,9 @@
 """Configurations as frameworks' own examples write them: branches of scripts, references, comments, earlier names."""
 
-from dataclasses import replace
-
 import pytest
+from drawn_jobs import changed, job_of
 
 from distir.configurations import FORMATS, ConfigurationError, Supplied
-from distir.configurations.jobs import Job
 from distir.models import PUBLISHED
 from distir.models.catalogue import program
 
@@ -58,12 +56,15 @@ def test_optimizer_state_on_the_host_is_read(form, text, keeps_weights):
     given = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048, micro_batch=1)
     found = FORMATS[form].read(text, "job", given)
     notes = " ".join(note.text for note in found.notes)
-    assert found.job.state_on_host
+    assert found.job.strategy.state_on_host
     assert "not by the host's processor" in notes
     assert ("weights on the host are not simulated" in notes) != keeps_weights
     assert ("faster" in notes) == ("nvme" in text)
     again = FORMATS[form].write(found.job)
-    assert "optimizer state on the host" in again.lost or FORMATS[form].read(again.text, "job", given).job.state_on_host
+    assert (
+        "optimizer state on the host" in again.lost
+        or FORMATS[form].read(again.text, "job", given).job.strategy.state_on_host
+    )
 
 
 def test_a_place_that_is_none_is_refused():
@@ -81,20 +82,22 @@ def test_a_place_that_is_none_is_refused():
 )
 def test_offloaded_activations_are_read(form, text, layers):
     supplied = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048)
-    assert FORMATS[form].read(text, "job", supplied).job.offload == layers
+    assert FORMATS[form].read(text, "job", supplied).job.strategy.offloaded == layers
 
 
 @pytest.mark.parametrize("form", ["megatron", "megatron-bridge", "nemo"])
 def test_offloaded_activations_are_written(form):
-    job = Job(name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048, dp=8, zero=1, micro_batch=1, global_batch=8)
-    job = replace(job, offload=5)
+    job = job_of(
+        name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048, data=8, zero=1, micro_batch=1, global_batch=8
+    )
+    job = changed(job, offloaded=5)
     supplied = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048)
-    assert FORMATS[form].read(FORMATS[form].write(job).text, "job", supplied).job.offload == 5
+    assert FORMATS[form].read(FORMATS[form].write(job).text, "job", supplied).job.strategy.offloaded == 5
 
 
 @pytest.mark.parametrize("form", ["torchtitan", "deepspeed", "fsdp2"])
 def test_offloaded_activations_that_cannot_be_written_are_said(form):
-    job = Job(name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048, dp=8, zero=3, offload=5)
+    job = job_of(name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048, data=8, zero=3, offloaded=5)
     assert "activations of 5 layers on the host" in FORMATS[form].write(job).lost
 
 
@@ -172,7 +175,7 @@ enabled = false
 moe_fqns = ["experts"]
 """
     job = FORMATS["torchtitan"].read(text, "job.toml", Supplied(gpus=8)).job
-    assert (job.dp, job.micro_batch) == (8, 1)
+    assert (job.strategy.data, job.micro_batch) == (8, 1)
 
 
 def test_nemos_references_and_gated_activations():
@@ -204,7 +207,7 @@ def test_deepspeeds_comments_and_experts():
     found = FORMATS["deepspeed"].read(
         text, "ds.json", Supplied(gpus=8, name="mixtral-8x7b", model=PUBLISHED["mixtral-8x7b"], seq=512)
     )
-    assert found.job.ep == 4
+    assert found.job.strategy.expert_parallel == 4
     assert [note.line for note in found.notes if "zenflow" in note.text] == [6]
 
 
@@ -218,7 +221,7 @@ def test_overrides_of_a_recipe_change_the_model_that_is_named():
 def test_torch_fsdp2_that_keeps_weights_is_stage_2():
     text = "--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward --micro-batch-size 1 --global-batch-size 8"
     given = Supplied(gpus=8, name="llama3-8b", model=PUBLISHED["llama3-8b"], seq=2048)
-    assert FORMATS["megatron"].read(text, "args.txt", given).job.zero == 2
+    assert FORMATS["megatron"].read(text, "args.txt", given).job.strategy.zero == 2
 
 
 @pytest.mark.parametrize(("order", "stages"), [("0F0,0B0\n1F0,1B0\n", 1), ("0F0,2F0,2B0,0B0\n1F0,3F0,3B0,1B0\n", 2)])
@@ -234,7 +237,7 @@ def test_the_stages_of_a_rank_follow_from_a_schedules_file(order, stages, tmp_pa
         pipeline_parallel_schedule = "PipelineScheduleMulti"
         pipeline_parallel_schedule_csv = "order.csv"
     """
-    assert FORMATS["torchtitan"].read(text, "job.toml", Supplied(gpus=8)).job.virtual == stages
+    assert FORMATS["torchtitan"].read(text, "job.toml", Supplied(gpus=8)).job.strategy.stages_per_device == stages
     (tmp_path / "order.csv").write_text("0F0,0X0\n")
     with pytest.raises(ConfigurationError, match=r"order.csv`, line 1, column 5: expected an action"):
         FORMATS["torchtitan"].read(text, "job.toml", Supplied(gpus=8))

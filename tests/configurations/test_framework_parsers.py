@@ -13,41 +13,43 @@ import tomllib
 import warnings
 
 import pytest
+from drawn_jobs import job_of
 
-from distir.configurations import FORMATS, Job
+from distir.configurations import FORMATS
 from distir.configurations.known import listed
 from distir.models import PUBLISHED
+from distir.transform.strategy.partial import LOSS
 
 
 def job(name="llama3-8b", **more):
     sizes = {"seq": 4096, "micro_batch": 1, "global_batch": 64, "overlap": more.get("zero", 0) > 0}
-    return Job(name=name, model=PUBLISHED[name], **{**sizes, **more})
+    return job_of(name=name, model=PUBLISHED[name], **{**sizes, **more})
 
 
 JOBS = {
-    "fsdp": job(dp=8, tp=2, zero=3, sequence_parallel=True, recompute="full", micro_batch=2),
-    "hsdp": job(dp=8, zero=2, shard=4, recompute="selective", compile=True),
-    "replicas": job(dp=8),
-    "optimizer": job(dp=8, tp=2, zero=1, shard=4, sequence_parallel=True, gradients="bf16", recompute="full:8"),
-    "parts": job(dp=8, zero=1, recompute="modules:layernorm,core_attn"),
-    "float8": job(dp=8, zero=3, precision="fp8", compile=True),
-    "fp16": job(dp=8, zero=1, precision="fp16"),
-    "async tp": job(dp=2, tp=4, zero=3, async_tp=True, compile=True, sequence_parallel=True),
-    "gathered logits": job(dp=2, tp=4, gathers_logits=True, sequence_parallel=True),
-    "context": job(dp=2, cp=2, tp=2, zero=3, sequence_parallel=True),
-    "experts": job("qwen3-30b-a3b", dp=8, ep=4, zero=3),
-    "experts, tensors": job("qwen3-30b-a3b", dp=4, tp=2, ep=4, etp=1, zero=3, sequence_parallel=True),
-    "experts of replicas": job("mixtral-8x7b", dp=8, tp=2, ep=4, zero=1, sequence_parallel=True),
-    "experts of groups": job("qwen3-30b-a3b", dp=8, tp=4, ep=2, etp=2, zero=3, sequence_parallel=True),
-    "pipeline": job(dp=2, pp=4, zero=2),
-    "uneven": job(dp=2, pp=4, stages=(7, 9, 9, 7), zero=1),
-    "interleaved": job(dp=2, pp=4, virtual=4, schedule="interleaved", zero=1),
-    "interleaved, uneven": job(dp=2, pp=4, virtual=2, schedule="interleaved", stages=(3, 4, 4, 4, 4, 4, 4, 5)),
-    "zb-v": job(dp=2, pp=4, virtual=2, schedule="zb-v"),
-    "csv": job(dp=2, pp=4, schedule_file="order.csv"),
-    "csv, two stages": job(dp=2, pp=4, virtual=2, schedule="interleaved", schedule_file="order.csv"),
-    "biases, dropout": job("gpt3-13b", dp=8, tp=2, zero=1, seq=2048),
-    "unnamed": Job(dp=8, zero=1, micro_batch=1, global_batch=8, precision=""),
+    "fsdp": job(data=8, tensor=2, zero=3, sequence=True, recompute="full", micro_batch=2),
+    "hsdp": job(data=8, zero=2, shard=4, recompute="selective", fuse=True),
+    "replicas": job(data=8),
+    "optimizer": job(data=8, tensor=2, zero=1, shard=4, sequence=True, gradients="bf16", recompute="full:8"),
+    "parts": job(data=8, zero=1, recompute="modules:layernorm,core_attn"),
+    "float8": job(data=8, zero=3, precision="fp8", fuse=True),
+    "fp16": job(data=8, zero=1, precision="fp16"),
+    "async tp": job(data=2, tensor=4, zero=3, async_tp=True, fuse=True, sequence=True),
+    "gathered logits": job(data=2, tensor=4, whole=LOSS, sequence=True),
+    "context": job(data=2, context=2, tensor=2, zero=3, sequence=True),
+    "experts": job("qwen3-30b-a3b", data=8, expert_parallel=4, zero=3),
+    "experts, tensors": job("qwen3-30b-a3b", data=4, tensor=2, expert_parallel=4, etp=1, zero=3, sequence=True),
+    "experts of replicas": job("mixtral-8x7b", data=8, tensor=2, expert_parallel=4, zero=1, sequence=True),
+    "experts of groups": job("qwen3-30b-a3b", data=8, tensor=4, expert_parallel=2, etp=2, zero=3, sequence=True),
+    "pipeline": job(data=2, pipeline=4, zero=2),
+    "uneven": job(data=2, pipeline=4, stages=(7, 9, 9, 7), zero=1),
+    "interleaved": job(data=2, pipeline=4, virtual=4, schedule="interleaved", zero=1),
+    "interleaved, uneven": job(data=2, pipeline=4, virtual=2, schedule="interleaved", stages=(3, 4, 4, 4, 4, 4, 4, 5)),
+    "zb-v": job(data=2, pipeline=4, virtual=2, schedule="zb-v"),
+    "csv": job(data=2, pipeline=4, schedule="order.csv"),
+    "csv, two stages": job(data=2, pipeline=4, virtual=2, schedule="order.csv"),
+    "biases, dropout": job("gpt3-13b", data=8, tensor=2, zero=1, seq=2048),
+    "unnamed": job_of(data=8, zero=1, micro_batch=1, global_batch=8, precision=""),
 }
 
 
@@ -110,7 +112,7 @@ def test_torchtitan_makes_meshes_of_its_degrees(name, tmp_path, monkeypatch):
         dims.ParallelDims(**degrees, world_size=job.gpus).build_mesh()
     finally:
         dist.destroy_process_group()
-    assert read.training.global_batch_size % (read.training.local_batch_size * job.dp) == 0
+    assert read.training.global_batch_size % (read.training.local_batch_size * job.strategy.data) == 0
 
 
 def deepspeeds(text, dp, monkeypatch):
@@ -125,18 +127,22 @@ def deepspeeds(text, dp, monkeypatch):
 @pytest.mark.parametrize("name", JOBS)
 def test_deepspeed_reads_its_options(name, monkeypatch):
     job = JOBS[name]
-    read = deepspeeds(FORMATS["deepspeed"].write(job).text, job.dp, monkeypatch)
+    read = deepspeeds(FORMATS["deepspeed"].write(job).text, job.strategy.data, monkeypatch)
     assert (read.train_batch_size, read.train_micro_batch_size_per_gpu) == (job.global_batch, job.micro_batch)
     assert read.gradient_accumulation_steps == job.microbatches
-    assert read.zero_optimization_stage == (min(job.zero, 1) if job.pp > 1 else job.zero)
-    assert read.zero_config.overlap_comm == job.overlap
+    assert read.zero_optimization_stage == (
+        min(job.strategy.zero, 1) if job.strategy.pipeline > 1 else job.strategy.zero
+    )
+    assert read.zero_config.overlap_comm == job.overlaps
     assert read.bfloat16_config.enabled == (job.precision in ("bf16", "fp8"))
     assert read.float16_config.enabled == (job.precision == "fp16")
-    assert read.tensor_parallel_config.autotp_size == (job.tp if job.tp > 1 and job.pp == 1 else 0)
+    assert read.tensor_parallel_config.autotp_size == (
+        job.strategy.tensor if job.strategy.tensor > 1 and job.strategy.pipeline == 1 else 0
+    )
 
 
 def test_a_batch_that_deepspeed_refuses_to_miss_is_said(monkeypatch):
-    job = Job(dp=8, zero=1)
+    job = job_of(data=8, zero=1)
     written = FORMATS["deepspeed"].write(job)
     assert any("the batch" in lost for lost in written.lost)
     with pytest.raises(AssertionError):
@@ -216,11 +222,13 @@ def test_megatron_bridge_takes_its_overrides(name, tmp_path, monkeypatch):
         found = at(recipe, option)
         assert value is None or (str(found) if option.endswith("layout") else found) == value
     model = recipe.model
-    assert (model.context_parallel_size, model.sequence_parallel) == (job.cp, job.sequence_parallel)
-    assert model.virtual_pipeline_model_parallel_size == (job.virtual if job.schedule == "interleaved" else None)
+    assert (model.context_parallel_size, model.sequence_parallel) == (job.strategy.context, job.strategy.sequence)
+    assert model.virtual_pipeline_model_parallel_size == (
+        job.strategy.stages_per_device if job.strategy.schedule == "interleaved" else None
+    )
     kinds = {"full": "full", "modules": "selective"}
     assert model.recompute_granularity == kinds.get(job.recompute.partition(":")[0])
     assert (recipe.ddp.use_distributed_optimizer, recipe.ddp.use_megatron_fsdp) == (
-        job.zero > 0,
-        job.zero > 1 and job.pp == 1,
+        job.strategy.zero > 0,
+        job.strategy.zero > 1 and job.strategy.pipeline == 1,
     )

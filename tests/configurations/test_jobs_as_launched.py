@@ -39,7 +39,7 @@ def read(text, **given):
 )
 def test_launchers_and_headers_say_how_many_gpus_there_are(text, gpus):
     job = read(text).job
-    assert (job.gpus, job.tp, job.dp) == (gpus, 2, gpus // 2)
+    assert (job.gpus, job.strategy.tensor, job.strategy.data) == (gpus, 2, gpus // 2)
 
 
 @pytest.mark.parametrize(
@@ -62,25 +62,25 @@ def test_launchers_and_headers_say_how_many_gpus_there_are(text, gpus):
 )
 def test_commands_are_read_as_shells_run_them(text):
     found = read(text)
-    assert (found.job.gpus, found.job.dp, found.job.tp, found.job.global_batch) == (8, 4, 2, 64)
+    assert (found.job.gpus, found.job.strategy.data, found.job.strategy.tensor, found.job.global_batch) == (8, 4, 2, 64)
     assert not found.notes
 
 
 def test_a_list_of_arguments_may_have_several_lines():
     job = read(f"{SIZES}\n--tensor-model-parallel-size 4\n--sequence-parallel\n", gpus=8).job
-    assert (job.dp, job.tp, job.sequence_parallel) == (2, 4, True)
+    assert (job.strategy.data, job.strategy.tensor, job.strategy.sequence) == (2, 4, True)
 
 
 def test_lines_that_belong_to_no_command_are_named():
     found = read(f"torchrun --nproc_per_node 8 {JOB}\n    --sequence-parallel\n")
-    assert not found.job.sequence_parallel
+    assert not found.job.strategy.sequence
     assert [note.line for note in found.notes if "of no command" in note.text] == [2]
 
 
 def test_of_a_loop_the_first_turn_is_read_and_named():
     text = f"for TP in 4 8; do\ntorchrun --nproc_per_node 8 {JOB.replace('size 2', 'size ${TP}')}\ndone\n"
     found = read(text)
-    assert found.job.tp == 4
+    assert found.job.strategy.tensor == 4
     assert [note.line for note in found.notes if "loop over `TP`" in note.text] == [1]
 
 
@@ -141,7 +141,13 @@ def test_a_script_of_megatron_deepspeed_is_read():
     """In the forms of examples/MoE/ds_pretrain_gpt_1.3B_dense.sh, commit 50b32515."""
     found = read(EARLY, gpus=64)
     job = found.job
-    assert (job.dp, job.tp, job.pp, job.ep, job.zero) == (16, 4, 1, 1, 1)
+    assert (
+        job.strategy.data,
+        job.strategy.tensor,
+        job.strategy.pipeline,
+        job.strategy.expert_parallel,
+        job.strategy.zero,
+    ) == (16, 4, 1, 0, 1)
     assert (job.micro_batch, job.global_batch, job.recompute, job.precision) == (2, 512, "full", "fp16")
     assert (job.model.layers, job.model.width, job.model.experts) == (24, 2048, None)
     assert [note.text for note in found.notes if "no such option" in note.text] == []
@@ -204,9 +210,15 @@ def test_a_batch_job_with_its_command_in_strings_is_read():
     """In the forms of bigscience-workshop/bigscience, train/tr11-176B-ml/tr11-176B-ml.slurm, commit 003b2505."""
     found = read(OF_BIGSCIENCE)
     job = found.job
-    assert (job.gpus, job.dp, job.tp, job.pp, job.zero) == (384, 8, 4, 12, 0)
+    assert (job.gpus, job.strategy.data, job.strategy.tensor, job.strategy.pipeline, job.strategy.zero) == (
+        384,
+        8,
+        4,
+        12,
+        0,
+    )
     assert (job.micro_batch, job.global_batch, job.recompute, job.precision) == (2, 2048, "full", "bf16")
-    assert job.stages == (5, *[6] * 10, 5)
+    assert job.strategy.stages == (5, *[6] * 10, 5)
     assert (job.model.position, job.model.vocabulary, job.model.width) == ("alibi", 250880, 14336)
     named = [note.text.partition("`")[2].partition("`")[0] for note in found.notes if "no such option" in note.text]
     assert named == ["embed_layernorm"]
@@ -262,7 +274,7 @@ def test_arguments_of_a_script_are_given_beside_it():
         read(OF_PAI)
     assert "--set" in refused.value.help
     job = read(OF_PAI, variables={"1": "dsw", "2": "8B", "3": "2", "4": "full", "10": "4"}).job
-    assert (job.gpus, job.dp, job.tp, job.micro_batch, job.recompute) == (8, 2, 4, 2, "full")
+    assert (job.gpus, job.strategy.data, job.strategy.tensor, job.micro_batch, job.recompute) == (8, 2, 4, 2, "full")
     assert (job.model.layers, job.model.shared_heads) == (32, 8)
 
 
@@ -272,7 +284,7 @@ def test_experts_that_do_not_divide_are_refused_with_what_would():
         read(text, gpus=8)
     assert refused.value.message.startswith("run.sh:1: degrees of 4 leave 2 replicas of 8 GPUs")
     assert "32 GPUs" in refused.value.help
-    assert read(text, gpus=32).job.ep == 8
+    assert read(text, gpus=32).job.strategy.expert_parallel == 8
 
 
 @pytest.mark.parametrize(

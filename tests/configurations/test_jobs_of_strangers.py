@@ -3,6 +3,7 @@
 import pytest
 
 from distir.configurations import FORMATS, ConfigurationError, Supplied, answer, program_of
+from distir.configurations.carried import stated
 from distir.configurations.jobs import BesideFile
 from distir.configurations.models import of_flavor, of_name
 from distir.models.catalogue import program
@@ -92,17 +93,17 @@ eval ${run_cmd}
 def test_arguments_are_those_of_the_example_in_a_comment():
     found = read(OF_ARGUMENTS)
     job = found.job
-    assert (job.name, job.gpus, job.dp, job.tp, job.zero) == ("llama2-7b", 8, 4, 2, 1)
+    assert (job.name, job.gpus, job.strategy.data, job.strategy.tensor, job.strategy.zero) == ("llama2-7b", 8, 4, 2, 1)
     assert (job.micro_batch, job.global_batch, job.recompute, job.precision) == (2, 16, "modules:core_attn", "bf16")
-    assert job.sequence_parallel
-    assert job.overlap
+    assert job.strategy.sequence
+    assert job.overlaps
     assert [note.line for note in found.notes if "those of this example" in note.text] == [2]
 
 
 def test_a_caller_gives_all_arguments_or_one_variable():
     given = read(OF_ARGUMENTS, variables={"@": "dsw /w 13B 1 8 fp16 1 full false"}).job
-    assert (given.model.layers, given.tp, given.precision, given.recompute) == (40, 1, "fp16", "full")
-    assert read(OF_ARGUMENTS, variables={"TP": "4"}).job.tp == 4
+    assert (given.model.layers, given.strategy.tensor, given.precision, given.recompute) == (40, 1, "fp16", "full")
+    assert read(OF_ARGUMENTS, variables={"TP": "4"}).job.strategy.tensor == 4
 
 
 def test_all_that_a_script_takes_from_its_caller_is_asked_at_once():
@@ -138,21 +139,21 @@ def test_a_variable_that_holds_the_options_is_asked_for():
     ],
 )  # fmt: skip
 def test_what_a_shell_computes_is_known(before, tp):
-    assert read(f"{before}\n{RUN} --tensor-model-parallel-size $TP\n", gpus=tp * 8).job.tp == tp
+    assert read(f"{before}\n{RUN} --tensor-model-parallel-size $TP\n", gpus=tp * 8).job.strategy.tensor == tp
 
 
 def test_arguments_are_taken_one_after_the_other():
     cases = "--tp) TP=$2; shift;;\n  --sp) SP=--sequence-parallel;;\n"
     loop = f"while [[ $# -gt 0 ]]; do\n case $1 in\n  {cases} esac\n shift\ndone\n"
     job = read(f"{loop}{RUN} --tensor-model-parallel-size $TP $SP\n", variables={"@": "--tp 4 --sp"}).job
-    assert (job.tp, job.sequence_parallel) == (4, True)
+    assert (job.strategy.tensor, job.strategy.sequence) == (4, True)
 
 
 def test_a_function_that_nothing_calls_is_read_last():
     found = read(
         f"launch() {{\n {RUN} --tensor-model-parallel-size $TP\n}}\nTP=4\nexport -f launch\nsrun bash -c launch\n"
     )
-    assert found.job.tp == 4
+    assert found.job.strategy.tensor == 4
 
 
 def test_places_to_fill_in_are_words():
@@ -268,20 +269,20 @@ def test_without_a_tokenizer_the_vocabulary_is_that_of_the_model_of_these_sizes(
 @pytest.mark.parametrize(
     ("words", "field", "value"),
     [
-        ("--ds-sequence-parallel-size 2", "cp", 2),
+        ("--ds-sequence-parallel-size 2", "context", 2),
         ("--use_rms_norm --glu_activation swiglu --no_tie_embed_logits", "precision", "bf16"),
         ("--position_embedding_type rotary", "precision", "bf16"),
     ],
 )
 def test_arguments_of_forks_are_those_of_today(words, field, value):
     found = read(f"{RUN} {words}")
-    assert getattr(found.job, field) == value
+    assert stated(found.job)[field] == value
     assert not [text for text in texts(found) if "no such option" in text]
 
 
 @pytest.mark.parametrize("words", ["--cpu-optimizer", "--optimizer hybridadam --optimizer-offload-policy static"])
 def test_an_optimizer_on_the_host_is_read_by_the_names_of_forks(words):
-    assert read(f"{RUN} {words}").job.state_on_host
+    assert read(f"{RUN} {words}").job.strategy.state_on_host
 
 
 def test_nodes_that_only_the_machine_knows_are_no_one_node():
@@ -410,11 +411,18 @@ def test_a_configuration_in_python_is_read():
     """In the forms of torchtitan 0.3.0, torchtitan/models/llama3/config_registry.py."""
     found = read(PYTHON, "torchtitan-python", gpus=16, variables={"config": "llama3_8b"})
     job = found.job
-    assert (job.name, job.dp, job.tp, job.zero, job.seq, job.micro_batch) == ("llama3-8b", 8, 2, 3, 4096, 2)
-    assert (job.recompute, job.compile, job.precision, job.sequence_parallel) == ("full", True, "bf16", True)
+    assert (job.name, job.strategy.data, job.strategy.tensor, job.strategy.zero, job.seq, job.micro_batch) == (
+        "llama3-8b",
+        8,
+        2,
+        3,
+        4096,
+        2,
+    )
+    assert (job.recompute, job.strategy.fuse, job.precision, job.strategy.sequence) == ("full", True, "bf16", True)
     assert not found.notes
     changed = read(PYTHON, "torchtitan-python", gpus=16, variables={"config": "llama3_8b_float8"}).job
-    assert (changed.precision, changed.recompute, changed.shard, changed.seq) == ("fp8", "none", 4, 4096)
+    assert (changed.precision, changed.recompute, changed.strategy.shard, changed.seq) == ("fp8", "none", 4, 4096)
 
 
 def test_of_several_configurations_in_python_one_is_named():

@@ -1,10 +1,9 @@
 """Muon in configurations of frameworks: read as the optimizer of the job, and written as each framework says it."""
 
-from dataclasses import replace
-
 import pytest
+from drawn_jobs import changed, job_of
 
-from distir.configurations import FORMATS, Job, Supplied
+from distir.configurations import FORMATS, Supplied
 from distir.models import PUBLISHED
 
 MODEL = "--num-layers 2 --hidden-size 256 --num-attention-heads 4 --seq-length 128 --vocab-size 512 --bf16"
@@ -34,7 +33,7 @@ READ = [
 @pytest.mark.parametrize(("format", "text", "optimizer", "zero"), READ)
 def test_the_optimizer_is_read(format, text, optimizer, zero):
     read = FORMATS[format].read(text, "job", Supplied(gpus=8, model=PUBLISHED["llama3-8b"], name="llama3-8b"))
-    assert (read.job.optimizer, read.job.zero) == (optimizer, zero)
+    assert (read.job.strategy.optimizer, read.job.strategy.zero) == (optimizer, zero)
     assert not any("optimizer" in note.text for note in read.notes)
 
 
@@ -47,8 +46,10 @@ def test_shards_that_megatron_orthogonalises_by_themselves_are_noted():
 
 
 def test_megatron_distributes_it_matrix_by_matrix():
-    job = Job(name="llama3-8b", model=PUBLISHED["llama3-8b"], dp=8, zero=1, overlap=True, micro_batch=1, global_batch=8)
-    muon = FORMATS["megatron"].write(replace(job, optimizer="muon")).text
+    job = job_of(
+        name="llama3-8b", model=PUBLISHED["llama3-8b"], data=8, zero=1, overlap=True, micro_batch=1, global_batch=8
+    )
+    muon = FORMATS["megatron"].write(changed(job, optimizer="muon")).text
     assert "--optimizer dist_muon" in muon
     assert "--use-distributed-optimizer" not in muon
     assert "--overlap-param-gather" not in muon
@@ -57,7 +58,7 @@ def test_megatron_distributes_it_matrix_by_matrix():
 
 @pytest.mark.parametrize("format", ["megatron", "megatron-bridge", "deepspeed"])
 def test_what_is_written_is_read_again(format):
-    job = Job(name="llama3-8b", model=PUBLISHED["llama3-8b"], dp=8, zero=1, micro_batch=1, global_batch=8)
-    written = FORMATS[format].write(replace(job, optimizer="muon")).text
+    job = job_of(name="llama3-8b", model=PUBLISHED["llama3-8b"], data=8, zero=1, micro_batch=1, global_batch=8)
+    written = FORMATS[format].write(changed(job, optimizer="muon")).text
     read = FORMATS[format].read(written, "job", Supplied(gpus=8, model=job.model, name=job.name)).job
-    assert (read.optimizer, read.zero) == ("muon", 1)
+    assert (read.strategy.optimizer, read.strategy.zero) == ("muon", 1)

@@ -6,6 +6,7 @@ from distir.configurations import FORMATS, ConfigurationError, Supplied, answer,
 from distir.configurations.answers import peak_flops
 from distir.cost import load
 from distir.models import PUBLISHED
+from distir.transform.strategy.partial import LOSS
 
 MEGATRON = (
     "--num-layers 2 --hidden-size 256 --num-attention-heads 4 --seq-length 512 --vocab-size 1024 --swiglu "
@@ -43,8 +44,8 @@ def test_gradients_in_bf16_take_half_the_buffers(more):
 
 
 def test_gradients_of_fp16_are_fp16_unless_asked_otherwise():
-    assert megatron("--fp16").job.gradients == "fp16"
-    assert megatron("--fp16 --accumulate-allreduce-grads-in-fp32").job.gradients == ""
+    assert megatron("--fp16").job.strategy.gradients == "fp16"
+    assert megatron("--fp16 --accumulate-allreduce-grads-in-fp32").job.strategy.gradients == "auto"
 
 
 def test_a_float32_job_computes_in_float32():
@@ -112,7 +113,12 @@ def test_gradients_of_deepspeed_are_added_up_as_it_says():
 def test_what_the_trainer_fills_in_is_given_beside_the_file():
     text = '{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"}}'
     found = deepspeed(text, micro_batch=2, global_batch=64)
-    assert (found.job.micro_batch, found.job.global_batch, found.job.dp, found.job.precision) == (2, 64, 8, "bf16")
+    assert (found.job.micro_batch, found.job.global_batch, found.job.strategy.data, found.job.precision) == (
+        2,
+        64,
+        8,
+        "bf16",
+    )
     assert deepspeed(text, micro_batch=2).job.global_batch == 16
     assert any("`bf16.enabled` is left open (auto)" in note.text for note in found.notes)
     with pytest.raises(ConfigurationError, match="is 4, and `--micro-batch` says 2"):
@@ -177,8 +183,14 @@ lr_min = 0.1
 def test_a_job_before_0_1_is_read():
     found = torchtitan(EARLY)
     job = found.job
-    assert (job.dp, job.tp, job.pp, job.micro_batch, job.global_batch) == (2, 2, 2, 2, 8)
-    assert (job.stages, job.precision, job.gathers_logits) == ((15, 17), "fp8", True)
+    assert (job.strategy.data, job.strategy.tensor, job.strategy.pipeline, job.micro_batch, job.global_batch) == (
+        2,
+        2,
+        2,
+        2,
+        8,
+    )
+    assert (job.strategy.stages, job.precision, job.strategy.whole) == ((15, 17), "fp8", LOSS)
     assert not [note for note in found.notes if "no such option" in note.text]
 
 

@@ -13,6 +13,7 @@ from distir.configurations import FORMATS, ConfigurationError, Supplied, program
 from distir.configurations.jobs import BesideFile
 from distir.configurations.models import of_name
 from distir.models import PUBLISHED
+from distir.transform.strategy.partial import LOSS
 from distir.validate.memory import parts_by_device
 from distir.validate.predictions import simulation_of
 
@@ -51,7 +52,13 @@ def said(found):
 def test_each_strategy_of_fsdp_shards_what_it_says(table, zero, shard):
     settings = {"distributed_type": "FSDP", "mixed_precision": "bf16", "num_machines": 2, "num_processes": 16}
     job = accelerate({**settings, "fsdp_config": table}).job
-    assert (job.gpus, job.zero, job.shard, job.gradients, job.global_batch) == (16, zero, shard, "bf16", 16)
+    assert (job.gpus, job.strategy.zero, job.strategy.shard, job.strategy.gradients, job.global_batch) == (
+        16,
+        zero,
+        shard,
+        "bf16",
+        16,
+    )
 
 
 def test_a_strategy_that_is_none_is_refused_with_those_there_are():
@@ -95,16 +102,16 @@ def test_degrees_beside_fsdp_are_read():
     named = {f"parallelism_config_{name}": size for name, size in table.items()}
     settings = {"distributed_type": "FSDP", "mixed_precision": "bf16", "num_processes": 8}
     job = accelerate({**settings, "parallelism_config": named}).job
-    assert (job.dp, job.tp, job.shard, job.gathers_logits) == (4, 2, 2, True)
+    assert (job.strategy.data, job.strategy.tensor, job.strategy.shard, job.strategy.whole) == (4, 2, 2, LOSS)
     parts = {"parallelism_config_cp_size": 4, "parallelism_config_dp_shard_size": 2}
     job = accelerate({**settings, "parallelism_config": parts}).job
-    assert (job.dp, job.cp, job.zero) == (2, 4, 3)
+    assert (job.strategy.data, job.strategy.context, job.strategy.zero) == (2, 4, 3)
 
 
 def test_parts_of_sequences_of_deepspeed_are_exchanged_for_heads():
     settings = {"distributed_type": "DEEPSPEED", "mixed_precision": "bf16", "num_processes": 4}
     found = accelerate({**settings, "parallelism_config": {"parallelism_config_sp_size": 2}})
-    assert (found.job.dp, found.job.cp, found.framework) == (2, 2, "deepspeed")
+    assert (found.job.strategy.data, found.job.strategy.context, found.framework) == (2, 2, "deepspeed")
     assert "cp_kind=a2a" in program_of(found.job, found.framework, "h100_80gb").step.words
 
 
@@ -117,10 +124,10 @@ def test_what_other_files_say_is_read_beside_a_configuration(tmp_path):
         "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  deepspeed_config_file: deepspeed/ds.json\n"
     )
     found = read("accelerate", text, str(place), SMALL)
-    assert (found.job.zero, found.job.global_batch) == (1, 32)
+    assert (found.job.strategy.zero, found.job.global_batch) == (1, 32)
     assert f"{beside}:1: `amp` is not simulated" in said(found)
     given = Supplied(**{**fields(SMALL), "beside": BesideFile("other.json", '{"zero_optimization": {"stage": 3}}')})
-    assert read("accelerate", text, str(place), given).job.zero == 3
+    assert read("accelerate", text, str(place), given).job.strategy.zero == 3
 
 
 def fields(given):
@@ -129,7 +136,7 @@ def fields(given):
 
 def test_what_a_missing_file_is_called_is_assumed_and_said():
     found = trainer("per_device_train_batch_size: 1\nbf16: true\ndeepspeed: configs/ds_z3_offload_config.json\n")
-    assert (found.job.zero, found.job.state_on_host) == (3, True)
+    assert (found.job.strategy.zero, found.job.strategy.state_on_host) == (3, True)
     assert "`configs/ds_z3_offload_config.json` is not there: ZeRO-3 is assumed" in said(found)
     with pytest.raises(ConfigurationError, match=r"names `ds_config\.json`, which is not there") as refused:
         trainer("per_device_train_batch_size: 1\ndeepspeed: ds_config.json\n")
@@ -148,10 +155,10 @@ torchrun --nproc_per_node=4 --master_port=20003 train.py --model_name_or_path $M
 def test_arguments_of_a_script_say_model_batches_and_sharding():
     found = trainer(SCRIPT, Supplied())
     job = found.job
-    assert (job.name, job.gpus, job.zero, job.seq, job.recompute) == ("llama2-7b", 4, 3, 1024, "full")
-    assert (job.micro_batch, job.global_batch, job.state_on_host) == (2, 2 * 32 * 4, True)
+    assert (job.name, job.gpus, job.strategy.zero, job.seq, job.recompute) == ("llama2-7b", 4, 3, 1024, "full")
+    assert (job.micro_batch, job.global_batch, job.strategy.state_on_host) == (2, 2 * 32 * 4, True)
     assert "arguments of the script itself are not read: my_own_flag" in said(found)
-    assert trainer(SCRIPT.replace("full_shard", "hybrid_shard_zero2"), Supplied(gpus=16)).job.zero == 2
+    assert trainer(SCRIPT.replace("full_shard", "hybrid_shard_zero2"), Supplied(gpus=16)).job.strategy.zero == 2
 
 
 def test_a_launcher_names_the_configuration_and_its_options_override_it(tmp_path):
@@ -160,22 +167,22 @@ def test_a_launcher_names_the_configuration_and_its_options_override_it(tmp_path
     )
     command = "accelerate launch --config_file zero2.yaml --num_processes 4 run.py --per_device_train_batch_size 1"
     found = trainer(command, SMALL, str(tmp_path / "run.sh"))
-    assert (found.job.zero, found.job.gpus, found.framework) == (2, 4, "deepspeed")
+    assert (found.job.strategy.zero, found.job.gpus, found.framework) == (2, 4, "deepspeed")
     flags = "accelerate launch --use_fsdp --fsdp_sharding_strategy 2 --mixed_precision bf16 --num_processes 4 run.py"
     found = trainer(f"{flags} --per_device_train_batch_size 1", SMALL)
-    assert (found.job.zero, found.job.gpus, found.framework) == (2, 4, "fsdp2")
+    assert (found.job.strategy.zero, found.job.gpus, found.framework) == (2, 4, "fsdp2")
 
 
 def test_a_recipe_is_distributed_by_the_file_that_is_given():
     recipe = "bf16: true\ngradient_checkpointing: true\nmax_seq_length: 256\nper_device_train_batch_size: 16\n"
     alone = trainer(recipe, path="sft.yaml").job
-    assert (alone.zero, alone.micro_batch, alone.global_batch, alone.seq) == (0, 16, 128, 512)
+    assert (alone.strategy.zero, alone.micro_batch, alone.global_batch, alone.seq) == (0, 16, 128, 512)
     text = "distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf16\n"
     given = Supplied(**{**fields(TRAINED), "beside": BesideFile("fsdp.yaml", text)})
-    assert trainer(recipe, given, "sft.yaml").job.zero == 3
+    assert trainer(recipe, given, "sft.yaml").job.strategy.zero == 3
     given = Supplied(**{**fields(TRAINED), "beside": BesideFile("z.json", '{"zero_optimization": {"stage": 1}}')})
     found = trainer(recipe, given, "sft.yaml")
-    assert (found.job.zero, found.framework, found.job.micro_batch) == (1, "deepspeed", 16)
+    assert (found.job.strategy.zero, found.framework, found.job.micro_batch) == (1, "deepspeed", 16)
 
 
 @pytest.mark.parametrize(

@@ -49,10 +49,10 @@ def test_what_a_caller_sets_is_asked_for_and_given():
     with pytest.raises(ConfigurationError, match=r"`model.tensor_model_parallel_size` \(`\?\?\?`\)") as refused:
         nemo(text=text)
     assert "--set model.tensor_model_parallel_size=" in refused.value.help
-    assert nemo(text=text, variables={"model.tensor_model_parallel_size": "2"}).job.tp == 2
+    assert nemo(text=text, variables={"model.tensor_model_parallel_size": "2"}).job.strategy.tensor == 2
     text = text.replace("???", "${oc.env:TP}")
-    assert nemo(text=text, variables={"TP": "4"}).job.tp == 4
-    assert nemo(text=text.replace("TP}", "TP,8}")).job.tp == 8
+    assert nemo(text=text, variables={"TP": "4"}).job.strategy.tensor == 4
+    assert nemo(text=text.replace("TP}", "TP,8}")).job.strategy.tensor == 8
 
 
 def test_variables_of_megatron_bridge_are_set():
@@ -62,7 +62,7 @@ train: {micro_batch_size: "${MBS}", global_batch_size: 64}
 """
     given = Supplied(**{**named(NAMED), "variables": {"TP": "2", "VPP": "null", "MBS": "1"}})
     job = bridge(text, given).job
-    assert (job.tp, job.virtual, job.micro_batch) == (2, 1, 1)
+    assert (job.strategy.tensor, job.strategy.stages_per_device, job.micro_batch) == (2, 1, 1)
     with pytest.raises(ConfigurationError, match="it takes from its caller") as refused:
         bridge(text)
     assert "VPP" in refused.value.message
@@ -81,16 +81,16 @@ ConfigContainer:
   mixed_precision: {grad_reduce_in_fp32: false}
 perf_matrix: {h100: {num_gpus_8: {fp8_ds: {use_megatron_fsdp: true, tp: 1}}}}
 """
-    assert bridge(early).job.tp == bridge(inside).job.tp == 2
+    assert bridge(early).job.strategy.tensor == bridge(inside).job.strategy.tensor == 2
     found = bridge(inside)
-    assert (found.job.zero, found.job.gradients) == (1, "bf16")
+    assert (found.job.strategy.zero, found.job.strategy.gradients) == (1, "bf16")
     assert any("`perf_matrix` is not simulated" in note.text for note in found.notes)
 
 
 def test_the_precision_of_gradients_is_that_of_the_mixed_precision():
     text = "ddp: {grad_reduce_in_fp32: false}\nmixed_precision: {grad_reduce_in_fp32: true, bf16: true}\n"
-    assert bridge(text).job.gradients == "fp32"
-    assert bridge("ddp: {grad_reduce_in_fp32: false}\n").job.gradients == "bf16"
+    assert bridge(text).job.strategy.gradients == "fp32"
+    assert bridge("ddp: {grad_reduce_in_fp32: false}\n").job.strategy.gradients == "bf16"
 
 
 def test_a_vocabulary_is_the_files_or_that_of_its_tokenizer():
@@ -103,12 +103,12 @@ def test_a_vocabulary_is_the_files_or_that_of_its_tokenizer():
 
 def test_fsdp_of_nemo_shards_as_it_says():
     on = nemo("  fsdp: true\n  fsdp_sharding_strategy: full\n  fsdp_grad_reduce_dtype: bf16\n").job
-    assert (on.zero, on.gradients, on.overlap) == (3, "bf16", True)
-    assert nemo("  fsdp: true\n  fsdp_sharding_strategy: grad\n").job.zero == 2
+    assert (on.strategy.zero, on.strategy.gradients, on.overlaps) == (3, "bf16", True)
+    assert nemo("  fsdp: true\n  fsdp_sharding_strategy: grad\n").job.strategy.zero == 2
     hybrid = nemo("  fsdp: true\n  fsdp_sharding_strategy: hybrid\n")
     assert any("`fsdp_sharding_strategy` is not simulated" in note.text for note in hybrid.notes)
     off = nemo("  fsdp: false\n  fsdp_sharding_strategy: hybrid\n  fsdp_grad_reduce_dtype: bf16\n")
-    assert (off.job.zero, off.job.gradients) == (0, "")
+    assert (off.job.strategy.zero, off.job.strategy.gradients) == (0, "auto")
     assert not any("fsdp" in note.text for note in off.notes)
 
 
@@ -160,5 +160,5 @@ def test_multi_token_prediction_in_a_layout_is_said_and_left_out():
         "model: {pipeline_model_parallel_size: 2, pipeline_model_parallel_layout: 'Et*16|t*16mL'}\n"
         "train: {micro_batch_size: 1, global_batch_size: 16}\n"
     )
-    assert found.job.pp == 2
+    assert found.job.strategy.pipeline == 2
     assert any("multi-token prediction" in note.text for note in found.notes)

@@ -1,5 +1,9 @@
 """Runs that are quick to predict."""
 
+from dataclasses import replace
+
+from distir.validate.runs import IN_WORDS, said_in
+
 HEADER = (
     "id,model,hidden,layers,heads,ffn,vocab,seq,gpu,gpus,dp,tp,pp,micro_batch,global_batch,recompute,framework,"
     "status,step_time_s,peak_memory_bytes"
@@ -17,3 +21,9 @@ def row(id="r:1", **given):
 
 def text(*rows, header=HEADER):
     return "\n".join(["# source: made up", header, *rows]) + "\n"
+
+
+def changed(run, **cells):
+    """A run with other values of columns."""
+    said = said_in({name: cells.pop(name) for name in IN_WORDS if name in cells})
+    return replace(run, said=run.said.saying(**said.fields), **cells)

@@ -13,7 +13,7 @@ from distir.validate import FRAMEWORKS, predict, read_runs
 from distir.validate.machines import BEFORE_HOPPER, BLACKWELL, GPUS
 from distir.validate.plans import plan_of
 from distir.validate.predictions import REFUSALS
-from distir.validate.runs import WORDS, MeasuredRun
+from distir.validate.runs import IN_WORDS, WORDS, MeasuredRun, said_in
 
 MEASURED = sorted((Path(__file__).parents[2] / "examples/measured").glob("*.csv"))
 few = settings(max_examples=most_examples(5))  # an example is three programs
@@ -61,7 +61,9 @@ def runs(draw):
     batch = {"micro_batch": size, "global_batch": dp * size * count}
     words = {"gpu": gpu, "precision": draw(st.sampled_from(precisions(gpu)))}
     framework = draw(st.sampled_from(sorted(FRAMEWORKS)))
-    return MeasuredRun(id="r:1", framework=framework, **sizes, **degrees, **batch, **words, **given)
+    own = {"id": "r:1", "framework": framework, **sizes, **batch, **words, **given, **degrees}
+    said = said_in({name: own.pop(name) for name in IN_WORDS if name in own})
+    return MeasuredRun(**own, said=said)
 
 
 @few

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from run_samples import row, text
+from run_samples import changed, row, text
 
 from distir.cost.hardware import MemoryErrors
 from distir.validate import plan_of, predict
@@ -50,7 +50,7 @@ def test_a_framework_that_logs_on_its_last_rank_tells_of_the_stage_with_the_logi
     one = run(tp=1, pp=2, gpus=4, vocab=20000, seq=512)
     found = parts(one)
     assert predict(one).reported_memory_bytes == found[max(found)].peak(plan_of(one).memory)
-    other = replace(one, framework="vtrain")
+    other = changed(one, framework="vtrain")
     assert predict(other).reported_memory_bytes == max(p.peak(plan_of(other).memory) for p in parts(other).values())
 
 
@@ -72,7 +72,7 @@ def test_the_peak_is_what_the_fullest_device_needs_and_fits_is_of_that_device(fr
 
 
 def test_a_tied_embedding_has_gradients_and_state_on_the_last_stage_too():
-    tied, untied = (replace(run(tp=1, pp=2), tied=value) for value in (True, False))
+    tied, untied = (changed(run(tp=1, pp=2), tied=value) for value in (True, False))
     last, other = parts(tied), parts(untied)
     assert last[max(last)].gradients == other[max(other)].gradients
 
@@ -105,7 +105,7 @@ def test_the_peaks_of_nvidias_tests_are_predicted(number):
 
 def test_a_loss_of_parts_of_sequences_holds_as_much_as_that_of_as_many_tokens():
     one = run(framework="torchtitan", tp=1, dp=4, gpus=4, vocab=30000, layers=1, global_batch=4)
-    parts = replace(one, seq=2 * one.seq, dp=2, cp=2, global_batch=2)
+    parts = changed(one, seq=2 * one.seq, dp=2, cp=2, global_batch=2)
     assert predict(parts).reported_memory_bytes == pytest.approx(predict(one).reported_memory_bytes, rel=0.05)
 
 
@@ -121,15 +121,15 @@ def test_logits_that_a_framework_keeps_are_on_the_last_stage():
 
 
 def test_state_of_experts_alone_is_not_sharded_over_those_who_share_them():
-    one = replace(run(framework="nemo", tp=1, dp=4), position="rope", experts=4, top_k=2, expert_ffn=512, ep=4)
-    (found,) = parts(replace(one, sharding="zero1")).values()
-    (whole,) = parts(replace(one, sharding="zero0")).values()
+    one = changed(run(framework="nemo", tp=1, dp=4), position="rope", experts=4, top_k=2, expert_ffn=512, ep=4)
+    (found,) = parts(changed(one, sharding="zero1")).values()
+    (whole,) = parts(changed(one, sharding="zero0")).values()
     state = 10 * one.layers * 2 * one.hidden * 512  # each device has one expert of each layer
     assert found.optimizer - state == pytest.approx((whole.optimizer - state) / 4, rel=0.01)
 
 
 def test_a_gate_that_is_fused_with_its_activation_saves_its_products_alone():
-    one = replace(run(framework="nemo", tp=1, dp=1, gpus=1, seq=1024, micro_batch=4, global_batch=4), mlp="swiglu")
+    one = changed(run(framework="nemo", tp=1, dp=1, gpus=1, seq=1024, micro_batch=4, global_batch=4), mlp="swiglu")
     program = plan_of(one)
     assert program.step.strategy.modules == "gates"
     apart = replace(program, step=program.step.with_strategy(checkpoint=False, recompute="", modules=""))
@@ -139,8 +139,8 @@ def test_a_gate_that_is_fused_with_its_activation_saves_its_products_alone():
 
 
 def test_what_experts_give_is_not_saved_where_they_weigh_it_before_their_second_product():
-    one = replace(run(framework="nemo", tp=1, dp=4, seq=1024, micro_batch=2, global_batch=8), experts=4, top_k=2, ep=4)
-    program = plan_of(replace(one, expert_ffn=512))
+    one = changed(run(framework="nemo", tp=1, dp=4, seq=1024, micro_batch=2, global_batch=8), experts=4, top_k=2, ep=4)
+    program = plan_of(changed(one, expert_ffn=512))
     simulation = simulation_of(program)
     other = replace(program, memory=replace(program.memory, weighed_experts=False))
     inside, after = (parts_by_device(p, simulation)[1].activations for p in (program, other))
@@ -153,8 +153,8 @@ def test_what_experts_give_is_not_saved_where_they_weigh_it_before_their_second_
 )
 def test_weights_of_products_in_8_bits_are_held_in_the_layouts_that_products_take(gpu, precision, layouts):
     """By Megatron's `fp8_param_gather`: not in 16 bits beside."""
-    one = replace(run(framework="nemo", tp=1, dp=4), gpu=gpu)
-    (plain,), (found,) = (parts(replace(one, precision=given)).values() for given in ("bf16", precision))
+    one = changed(run(framework="nemo", tp=1, dp=4), gpu=gpu)
+    (plain,), (found,) = (parts(changed(one, precision=given)).values() for given in ("bf16", precision))
     products = one.layers * (4 * one.hidden**2 + 2 * one.hidden * one.ffn)
     scales = products // 32 if precision == "mxfp8" else 0  # of the second layout, a byte each
     assert found.weights - plain.weights == (layouts - 2) * products + scales
@@ -164,7 +164,7 @@ def test_weights_of_products_in_8_bits_are_held_in_the_layouts_that_products_tak
 
 
 def test_scales_of_mxfp8_take_a_byte():
-    one = replace(run(framework="nemo", tp=1, dp=4), gpu="b200", precision="mxfp8")
+    one = changed(run(framework="nemo", tp=1, dp=4), gpu="b200", precision="mxfp8")
     program = plan_of(one)
     simulation = simulation_of(program)
     others = replace(program, step=program.step.with_strategy(scaling="block"))  # the same scales, of 4 bytes
@@ -174,11 +174,11 @@ def test_scales_of_mxfp8_take_a_byte():
 
 
 def test_stages_of_torchtitan_hold_weights_and_gradients_whole_and_others_a_part():
-    one = replace(run(framework="torchtitan", tp=1, pp=1, gpus=4, dp=4), sharding="zero3")
-    piped = replace(one, pp=2, gpus=8)
+    one = changed(run(framework="torchtitan", tp=1, pp=1, gpus=4, dp=4), sharding="zero3")
+    piped = changed(one, pp=2, gpus=8)
     assert "zero=3" in plan_of(one).step.words
     assert "zero=1" in plan_of(piped).step.words
-    assert "zero=3" in plan_of(replace(piped, sharding="hsdp:4")).step.words  # stated
+    assert "zero=3" in plan_of(changed(piped, sharding="hsdp:4")).step.words  # stated
     whole, part = (max(found.gradients for found in parts(each).values()) for each in (piped, one))
     assert whole > 1.5 * part
 
@@ -188,7 +188,7 @@ def test_stages_of_torchtitan_hold_weights_and_gradients_whole_and_others_a_part
 )
 def test_ends_count_as_layers_where_layers_do_not_divide_over_stages(layers, virtual, sizes):
     """As Megatron divides Llama 3.1 405B, of 126 layers; the embedding may be a stage by itself, and the head."""
-    one = replace(run(framework="nemo", tp=1, pp=2, dp=2, layers=layers, global_batch=16), virtual=virtual)
+    one = changed(run(framework="nemo", tp=1, pp=2, dp=2, layers=layers, global_batch=16), virtual=virtual)
     assert f"balance={sizes}" in plan_of(one).step.words
     first, _ = parts(one).values()
     own = -(-layers // 2) if sizes == "uniform" else sum(map(int, sizes.split(",")[::2]))
@@ -197,8 +197,8 @@ def test_ends_count_as_layers_where_layers_do_not_divide_over_stages(layers, vir
 
 
 def test_with_muon_matrices_have_one_momentum_and_16_bits_beside_their_8():
-    one = replace(run(framework="nemo", tp=1, dp=1, gpus=1, gpu="gb300", hidden=512), precision="mxfp8")
-    muon, adam = plan_of(replace(one, optimizer="muon")), plan_of(one)
+    one = changed(run(framework="nemo", tp=1, dp=1, gpus=1, gpu="gb300", hidden=512), precision="mxfp8")
+    muon, adam = plan_of(changed(one, optimizer="muon")), plan_of(one)
     assert adam.memory.eight_bit_weights
     assert not muon.memory.eight_bit_weights
     (momentum,), (moments,) = (parts_by_device(p, simulation_of(p)).values() for p in (muon, adam))

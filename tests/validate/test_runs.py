@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from run_samples import HEADER, row, text
 
+from distir.transform.strategy.partial import PRECISIONS, Stating
 from distir.validate import RunsError, read_runs
-from distir.validate.runs import parse_runs
+from distir.validate.runs import parse_runs, said_in
 
 MEASURED = sorted((Path(__file__).parents[2] / "examples/measured").glob("*.csv"))
 
@@ -15,21 +16,35 @@ MEASURED = sorted((Path(__file__).parents[2] / "examples/measured").glob("*.csv"
 def test_all_files_of_the_project_are_read_and_name_their_source(path):
     runs = read_runs(str(path))
     assert path.read_text().startswith("# source: ")
-    assert all(run.gpus == run.dp * run.tp * run.pp * (run.cp or 1) for run in runs)
+    assert all(run.gpus == run.strategy.devices for run in runs)
     assert {run.source for run in runs} == {path.stem}
 
 
 def test_an_empty_cell_is_not_said():
     (run,) = parse_runs(text(row(micro_batch="")), "runs.csv")
     assert run.micro_batch is None
-    assert run.cp is None
+    assert "context" not in run.said.said
+
+
+def test_cells_say_fields_of_a_strategy_and_words_come_back():
+    header = HEADER + ",virtual,sharding,precision,compile"
+    (run,) = parse_runs(text(row(pp=2, gpus=8) + ",4,hsdp:2,fp8,", header=header), "runs.csv")
+    own = run.strategy
+    assert (own.schedule, own.stages_per_device, own.zero, own.shard) == ("interleaved", 4, 3, 2)
+    assert not run.says("fuse")
+    for column, words in (("precision", PRECISIONS), ("sharding", SHARDINGS), ("recompute", RECOMPUTED)):
+        assert [getattr(Stating(said=said_in({column: word})), column) for word in words] == [*words]
+
+
+SHARDINGS = ("zero0", "zero1", "zero2", "zero3", "zero1:8", "hsdp:8")
+RECOMPUTED = ("none", "full", "selective", "full:8", "products", "modules:layernorm,mlp")
 
 
 def test_replicas_follow_from_the_other_ranks_where_they_are_not_said():
     (run,) = parse_runs(text(row(dp="")), "runs.csv")
-    assert run.dp == 2
+    assert run.strategy.data == 2
     without = text(row(), header=HEADER.replace(",dp,", ",replicas,"))
-    assert [run.dp for run in parse_runs(without, "runs.csv")] == [2]
+    assert [run.strategy.data for run in parse_runs(without, "runs.csv")] == [2]
     with pytest.raises(RunsError, match=r"runs.csv:3: expected a multiple of tp · pp · cp = 3 in `gpus`, found 4"):
         parse_runs(text(row(dp="", tp=3)), "runs.csv")
 
@@ -39,7 +54,7 @@ def test_words_are_read_as_sources_write_them():
     header = HEADER + ",precision,sharding,position"
     known = {"framework": {"nemo": "nemo", "megatron-bridge": "nemo"}}
     (run,) = parse_runs(text(row(framework="Megatron-Bridge") + cells, header=header), "runs.csv", known)
-    assert (run.precision, run.sharding, run.position, run.framework) == ("mxfp8", "zero3", "rope", "nemo")
+    assert (run.precision, run.strategy.zero, run.position, run.framework) == ("mxfp8", 3, "rope", "nemo")
 
 
 def test_a_run_with_an_unknown_word_is_at_fault_and_others_of_the_file_are_not():
@@ -101,6 +116,7 @@ def test_a_machine_of_the_users_own_may_have_any_gpu():
         (text(row() + ",9", header=HEADER + ",dense_layers"), r"runs.csv:3:21: expected at most the 4 layers, found 9"),
         (text(row() + ",1", header=HEADER + ",dropout"), "runs.csv:3:21: `dropout` expected a share from 0"),
         (text(row() + ",9000", header=RATED), r"runs.csv:3:21: expected .* = 5120, found 9000"),
+        (text(row() + ",cost", header=HEADER + ",stages"), "`stages` expected the layers of stages, .* found `cost`"),
     ],
 )
 def test_a_file_that_holds_no_runs_is_refused_with_line_and_column(broken, expected):

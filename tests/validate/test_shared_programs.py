@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from run_samples import row, text
+from run_samples import changed, row, text
 
 from distir import parse
 from distir.analysis import check
@@ -39,18 +39,18 @@ def figures(program, module):
     [
         run(framework="megatron", dp=16, tp=2, pp=2, global_batch=64),
         run(framework="nemo", dp=8, tp=4, pp=2, gpu="h100_80gb", global_batch=32),
-        replace(run(framework="nemo", dp=16, tp=1, pp=2, gpu="h100_80gb"), gpus=64, cp=2),
+        changed(run(framework="nemo", dp=16, tp=1, pp=2, gpu="h100_80gb"), gpus=64, cp=2),
         run(framework="llm-foundry", dp=32, recompute="full"),
         run(framework="llm-foundry", dp=64, ffn=384, vocab=656),  # of which one for 32 splits the same dimensions
-        replace(run(framework="torchtitan", dp=12, global_batch=24), sharding="hsdp:2"),
-        replace(run(framework="torchtitan", dp=4, gpu="h100_80gb"), precision="fp8"),
+        changed(run(framework="torchtitan", dp=12, global_batch=24), sharding="hsdp:2"),
+        changed(run(framework="torchtitan", dp=4, gpu="h100_80gb"), precision="fp8"),
         run(framework="vtrain", dp=6, pp=2, recompute="full", global_batch=24),
         run(framework="aleph", dp=8, tp=2, pp=2, global_batch=32),
         # What differs is kernels alone, which are its own:
         run(framework="nemo", dp=8, hidden=640, ffn=1280, gpu="h100_80gb"),  # rows of kernels are 2¹⁸ long at most
         run(framework="nemo", dp=8, ffn=384, gpu="h100_80gb"),  # half of an MLP's weights are as many as those of keys
     ],
-    ids=lambda of: f"{of.framework}-{of.dp}-{of.hidden}-{of.ffn}",
+    ids=lambda of: f"{of.framework}-{of.strategy.data}-{of.hidden}-{of.ffn}",
 )
 def test_a_program_that_serves_several_numbers_of_replicas_takes_what_its_own_takes(of):
     program = plan_of(of)
@@ -65,10 +65,10 @@ def test_a_program_that_serves_several_numbers_of_replicas_takes_what_its_own_ta
         run(framework="aleph", dp=8, tp=2, pp=2, global_batch=8 * 40),
         run(framework="vtrain", dp=8, tp=2, pp=2, global_batch=8 * 20),
         run(framework="megatron", dp=4, pp=4, layers=4, global_batch=4 * 20),
-        replace(run(framework="megatron", dp=4, pp=2, layers=4, global_batch=4 * 24), virtual=2),
+        changed(run(framework="megatron", dp=4, pp=2, layers=4, global_batch=4 * 24), virtual=2),
         run(framework="llm-foundry", dp=4, global_batch=4 * 12),  # its rounds exchange weights
     ],
-    ids=lambda of: f"{of.framework}-{of.pp}-{of.virtual}",
+    ids=lambda of: f"{of.framework}-{of.strategy.pipeline}-{of.strategy.stages_per_device}",
 )
 def test_more_microbatches_take_what_their_own_program_takes(of):
     program = plan_of(of)
@@ -99,8 +99,8 @@ def test_a_program_is_made_for_the_fewest_replicas_that_split_the_same_dimension
     [
         run(framework="llm-foundry", dp=2),
         run(framework="llm-foundry", dp=3),
-        replace(run(framework="torchtitan", dp=8), sharding="hsdp:4"),
-        replace(run(framework="megatron", dp=8), experts=4, top_k=2, ep=2),
+        changed(run(framework="torchtitan", dp=8), sharding="hsdp:4"),
+        changed(run(framework="megatron", dp=8), experts=4, top_k=2, ep=2),
     ],
     ids=["as few", "no multiple", "in groups", "experts"],
 )

@@ -35,8 +35,8 @@ def sample():
     """Runs of each kind, drawn by the digest of the code that predicts: each change of it is tried on others."""
     groups = {}
     for run in RUNS.values():
-        microbatches = run.global_batch // (run.dp * (run.micro_batch or 1))
-        if microbatches * run.pp * (run.virtual or 1) * run.layers <= QUICK:
+        microbatches = run.global_batch // (run.strategy.data * (run.micro_batch or 1))
+        if microbatches * run.strategy.pipeline * run.strategy.stages_per_device * run.layers <= QUICK:
             groups.setdefault(run.group if ALL else (run.framework, run.experts > 0), []).append(run.id)
     for names in groups.values():
         names.sort(key=lambda name: hashlib.sha256(f"{code_digest()} {name}".encode()).digest())

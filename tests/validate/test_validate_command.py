@@ -3,11 +3,10 @@
 import csv
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from run_samples import HEADER, row
+from run_samples import HEADER, changed, row
 
 from distir.validate import plan_of, read_runs
 from distir.validate.frameworks import GENERIC
@@ -48,7 +47,7 @@ def test_runs_of_an_unknown_framework_are_predicted_as_generic(distir, runs_file
     low, high = GENERIC.band
     assert f"take {low:g} to {high:g} times as long as these predictions" in ended.err
     run = read_runs(str(path))[0]
-    assert plan_of(run) == plan_of(replace(run, framework="generic"))
+    assert plan_of(run) == plan_of(changed(run, framework="generic"))
 
 
 def test_a_run_of_which_the_prediction_fails_is_listed_beside_the_others(distir, runs_file, monkeypatch):

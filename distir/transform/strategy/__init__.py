@@ -11,9 +11,10 @@ how commands ask for it, with help, label, words, least number, and what it need
 
 Words are at the edges: command lines, texts of steps, files. Inside, `apply(module, strategy)` writes the program, and
 `steps_of` gives its steps with typed options; a search keeps what plans have in common between them. `Plans` of a
-search are columns of strategies. A new field is one declaration at the end of the record, and takes part in all of
-this; if a step has an option of that name and no other rule, the declaration says only that. What depends on a machine
-or on sizes is no field: steps are given it (`At`).
+search are columns of strategies. Jobs of frameworks and rows of measured runs leave fields unsaid: they hold a strategy
+in part (`partial`), and their framework decides the rest. A new field is one declaration at the end of the record, and
+takes part in all of this; if a step has an option of that name and no other rule, the declaration says only that. What
+depends on a machine or on sizes is no field: steps are given it (`At`).
 """
 
 from distir.transform.strategy.choices import BALANCES, MICROBATCHES, Choices

@@ -559,8 +559,10 @@ class Strategy:
     @property
     def stages_per_device(self) -> int:
         """How many stages each device of a pipeline runs."""
-        known = _schedule(self.schedule) if self.pipeline > 1 else None
-        return 1 if known is None else self.virtual or known.stages
+        if self.pipeline == 1:
+            return 1
+        known = _schedule(self.schedule)
+        return self.virtual or (1 if known is None else known.stages)
 
     @property
     def effort(self) -> float:
