@@ -25,8 +25,8 @@ class Status:
     """`why`: the reason, if a simulation failed or is on demand. Times in seconds, memory in bytes; `cost` as text.
 
     `peak_memory_bytes`: of the device that needs most; `overhead_bytes`: what its process holds beside tensors;
-    `capacity_bytes`: how much memory it has. `fits`: whether every device has what is simulated; `fit`: the same with the
-    errors of simulated memory.
+    `capacity_bytes`: how much memory it has. `fits`: whether every device has what is simulated; `fit`: the same with
+    the errors of simulated memory.
 
     `stale`: they are of an earlier version or another setup; `stale_why` says of which, and why.
     """

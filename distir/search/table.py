@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from distir.cost import show_bytes, show_seconds
+from distir.cost import show_seconds
 from distir.ir import notebook
 from distir.search.plot import figure
 from distir.search.rows import COLUMNS, Row, pareto, rank, show_rate, shown_memory, shown_row

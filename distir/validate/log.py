@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 
-from distir.cost.hardware import FITS
+from distir.cost.hardware import FITS, Fit
 from distir.files.table import GrowingTable, TableError, rows_of
 from distir.ir.errors import DistirError
 from distir.validate.machines import memory_errors_of
@@ -23,6 +23,8 @@ COLUMNS = (*FIGURES, *DIGESTS)
 
 WITHOUT_FIT = tuple(name for name in COLUMNS if name != "fit")
 """The columns of files that earlier versions wrote."""
+
+_WORDS: dict[str, Fit | None] = {"": None, **{word: word for word in FITS}}
 
 EARLIER = ("id", "step_time_s", "peak_memory_bytes", "fits", "note")
 """The figures of files of versions before these: their peak is `reported_memory_bytes` of today."""
@@ -144,7 +146,7 @@ def _logged(cells: list[str], columns: tuple[str, ...], at: str) -> Logged:
             found["id"],
             float(found["step_time_s"]) if found["step_time_s"] else None,
             fits={"": None, "true": True, "false": False}[found["fits"]],
-            fit={"": None, **{word: word for word in FITS}}[found.get("fit", "")],
+            fit=_WORDS[found.get("fit", "")],
             note=found["note"],
             **{name: int(found[name]) for name in sizes if found.get(name)},
         )
