@@ -28,12 +28,12 @@ def test_groups_and_what_cannot_be_expressed_are_listed(distir, runs_file):
 
 
 def test_runs_of_unknown_machines_are_listed_beside_the_others(distir, runs_file):
-    path = runs_file(row(id="a:1"), row(id="a:2", gpu="mi300x"), row(id="a:3", framework="megatrn"))
+    path = runs_file(row(id="a:1"), row(id="a:2", gpu="k80"), row(id="a:3", framework="megatrn"))
     ended = distir("validate", path)
     assert ended.code == 0
     assert "runs/megatron" in ended.out
     assert "2 runs cannot be expressed" in ended.out
-    assert "there is no gpu `mi300x`; expected one of a100_40gb" in ended.out
+    assert "there is no gpu `k80`; expected one of a100_40gb" in ended.out
     assert "there is no framework `megatrn`; did you mean `megatron`?" in ended.out
 
 
