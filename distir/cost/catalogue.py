@@ -63,7 +63,7 @@ def add_profiles(folder: str | os.PathLike[str]) -> None:
 
 
 def gpus() -> Mapping[str, str]:
-    """By what tables of training runs call a GPU: the profile of a node of it, of those that say so (`gpu`)."""
+    """By what tables of training runs call a GPU: the profile of a node of it, of those that state one (`gpu`)."""
     return _gpus(tuple(_added.items()))
 
 
