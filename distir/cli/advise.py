@@ -134,6 +134,7 @@ def _figures(figures: AdviceFigures) -> dict[str, Any]:
         "peak_memory_bytes": figures.peak_memory_bytes,
         "devices": figures.devices,
         "fits": figures.fits,
+        "fit": figures.fit,
     }
 
 
@@ -144,7 +145,7 @@ def _as_text(program: Program, machine: ChosenHardware, found: Advised) -> Seque
     from distir.ide.markdown import counted
 
     before = found.before
-    memory = f"{show_bytes(before.peak_memory_bytes)}{'' if before.fits else ', which does not fit'}"
+    memory = f"{show_bytes(before.peak_memory_bytes)}{'' if before.fit == 'fits' else f', which {before.fit}'}"
     devices = counted(before.devices, "device")
     parts: list[RenderableType] = [
         Text(f"{show_seconds(before.latency_s)}, peak memory {memory}, on {devices} of {machine}")
@@ -159,7 +160,7 @@ def _as_text(program: Program, machine: ChosenHardware, found: Advised) -> Seque
                 Text(advice.title.replace("`", "") + ("" if advice.steps else f" (line {line})")),
                 show_speedup(advice.speedup),
                 show_seconds(after.latency_s),
-                show_bytes(after.peak_memory_bytes) + ("" if after.fits else ", does not fit"),
+                show_bytes(after.peak_memory_bytes) + ("" if after.fit == "fits" else f", {after.fit}"),
                 str(after.devices),
                 Text(advice.assurance.in_words),
             )

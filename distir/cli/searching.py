@@ -127,7 +127,6 @@ def document(table: Table, chosen: Search, wanted: Wanted) -> dict[str, Any]:
     def row(one: Row) -> dict[str, Any]:
         return one.columns | {
             "micro_batch": one.micro_batch,
-            "fit": one.fit or None,
             "steps": words_for(chosen.subject, one.plan, one.batch_size),
             **_figures(one, chosen, wanted),
             **({"bound_by": asdict(found)} if (found := bound.get(one.key)) is not None else {}),

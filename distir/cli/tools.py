@@ -336,6 +336,7 @@ def _row(row: Any) -> Answer:
         "latency": _seconds(row.latency_s),
         "throughput": show_rate(row.throughput),
         "peak_memory": _bytes(row.peak_memory_bytes),
+        "fit": row.fit,
         "steps": words_of(row.plan),
     }
 

@@ -55,7 +55,6 @@ def validate(
     """
     from distir.validate.figures import Outcome, summaries
     from distir.validate.log import PredictionsError
-    from distir.validate.machines import memory_errors_of
     from distir.validate.plot import PictureError
     from distir.validate.runs import RunsError
 
@@ -68,7 +67,7 @@ def validate(
     except (RunsError, PredictionsError, PictureError) as error:
         message, _, hint = str(error).partition("; ")
         raise Refused(message, hint or None) from None
-    outcomes = [Outcome(run, known[run.id], memory_errors_of(run.gpu, run.hardware)) for run in found]
+    outcomes = [Outcome(run, known[run.id]) for run in found]
     groups = summaries(outcomes)
     if as_json:
         output.write_json(_document(outcomes, groups))
@@ -269,7 +268,6 @@ def _document(outcomes: Sequence[Outcome], groups: Sequence[GroupFigures]) -> di
         "runs": [
             {
                 **asdict(outcome.predicted),
-                "fit": outcome.fit,
                 "status": outcome.run.status,
                 "measured_step_time_s": outcome.run.step_time_s,
                 "measured_peak_memory_bytes": outcome.run.peak_memory_bytes,

@@ -134,12 +134,13 @@ class RunBy:
             throughput=(row.batch_size or 0) / seconds,
             peak_memory_bytes=memory.needed,
             fits=memory.fits,
+            fit=memory.fit,
             **costs(subject, seconds, row.batch_size, row.plan.devices),
         )
 
 
 def _row(subject: Subject, plan: Strategy, size: int | None) -> Row:
-    return Row(subject.model, size, plan, None, None, None, False, subject.hardware.name)
+    return Row(subject.model, size, plan, None, None, None, False, hardware=subject.hardware.name)
 
 
 class _Probed:

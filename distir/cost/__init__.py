@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from distir.ir.late import late_names
 
 if TYPE_CHECKING:
-    from distir.cost.catalogue import DEFAULT, add_profiles, load, parse, profiles, with_nodes
+    from distir.cost.catalogue import DEFAULT, add_profiles, gpus, load, parse, profiles, with_nodes
     from distir.cost.collectives import ALGORITHMS, Algorithm, CollectiveSeconds, algorithm
     from distir.cost.compute import DeviceKind, Rate
     from distir.cost.description import ProfileFigure, describe
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "distir.cost.catalogue": ("DEFAULT", "add_profiles", "load", "parse", "profiles", "with_nodes"),
+    "distir.cost.catalogue": ("DEFAULT", "add_profiles", "gpus", "load", "parse", "profiles", "with_nodes"),
     "distir.cost.collectives": ("ALGORITHMS", "Algorithm", "CollectiveSeconds", "algorithm"),
     "distir.cost.compute": ("DeviceKind", "Rate"),
     "distir.cost.description": ("ProfileFigure", "describe"),
@@ -80,6 +80,7 @@ __all__ = [
     "best_goodput",
     "best_interval",
     "describe",
+    "gpus",
     "load",
     "parse",
     "parse_bytes",

@@ -62,6 +62,27 @@ def add_profiles(folder: str | os.PathLike[str]) -> None:
         _added.register(path.stem, path, "")
 
 
+def gpus() -> Mapping[str, str]:
+    """By what tables of training runs call a GPU: the profile of a node of it, of those that state one (`gpu`)."""
+    return _gpus(tuple(_added.items()))
+
+
+@lru_cache(maxsize=8)
+def _gpus(added: tuple[tuple[str, Path], ...]) -> Mapping[str, str]:
+    named = [*((path.stem, path) for path in sorted(_FOLDER.glob("*.toml"))), *added]
+    others = {name: other for other, name in ALIASES.items()}
+    found: dict[str, str] = {}
+    for name, path in named:
+        head, _, _ = read_bytes(path, PROFILE).decode("utf-8-sig", "replace").partition("\n[")
+        try:
+            gpu = tomllib.loads(head).get("gpu")  # what a file says of itself stands before its first table
+        except tomllib.TOMLDecodeError:
+            continue  # `load` reports what is wrong
+        if isinstance(gpu, str) and found.setdefault(gpu, others.get(name, name)) != others.get(name, name):
+            raise HardwareError([Problem(f"`{found[gpu]}` and `{name}` both say that they are of `{gpu}`")])
+    return found
+
+
 def _ours() -> set[str]:
     return {path.stem for path in _FOLDER.glob("*.toml")}
 

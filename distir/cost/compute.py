@@ -135,7 +135,8 @@ class DeviceKind:
     number. `slowdown`: how many times as long as that it computes (see `Hardware.slowed`). `sustained_clock`: the clock
     at the limit of its power, over that of the devices that figures by shape were measured on, at theirs (see
     `sustained`); `sustained_products`: the rate of products then, over that of these figures, for other reasons.
-    `host_memory`: where it may offload to; None if the profile does not say.
+    `host_memory`: where it may offload to; None if the profile does not say. `architecture`: as its maker calls it, in
+    small letters; empty if the profile does not say.
     """
 
     name: str
@@ -165,6 +166,7 @@ class DeviceKind:
     sustained_clock: float = 1.0
     sustained_products: float = field(default=1.0, repr=False)  # `sustained` shows what it changes
     host_memory: HostMemory | None = None
+    architecture: str = field(default="", repr=False)  # no figure depends on it
 
     def running(self, working_set: int) -> DeviceKind:
         """The same device while a program with this working set, in bytes, runs on it."""

@@ -3,11 +3,13 @@
 A profile has these tables; quantities are texts with units, `"80GB"`, and see `units`:
 
 `title`                 what the machine is, in a line
+`gpu`                   optional: of a node, what tables of training runs call its GPU: `"h100_80gb"`; not inherited
 `extends`               another profile, by name or by a path from this file, whose tables this one adds to
 `[sources]`             KEY = "where figures come from", as many as there are
 `[[groups]]`            devices in the order of their positions: `kind` and `count`
-`[kinds.NAME]`          `title`; figures `memory`, `launch`, and optionally `cache` and `price`, which is per
-                        hour, and in one currency for all kinds
+`[kinds.NAME]`          `title`, and optionally `architecture`, as its maker calls it: `"hopper"`; figures `memory`,
+                        `launch`, and optionally `cache` and `price`, which is per hour, and in one currency for all
+                        kinds
                         `issue`: for how long the host issues an op, `"blocking"` if it waits for each, or a table of
                         times under `eager`, `compiled`, `graphs`; `interference`: the share of a collective's time
                         by which it delays what is computed beside it; `begin`: for how long it does so however
@@ -92,6 +94,7 @@ def read(name: str, files: Sequence[File], nodes: int = 1) -> Hardware:
     found = document(files)
     root = found.root
     root.get("extends")
+    root.text("gpu")
     title = root.text("title", "a line that says what the machine is")
     sources = _sources(root)
     profile = _Profile(sources)
@@ -182,7 +185,7 @@ def _kinds(root: DocumentTable, profile: _Profile) -> list[DeviceKind]:
 
 
 def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
-    title = section.text("title", "the device's name")
+    title, architecture = section.text("title", "the device's name"), section.text("architecture")
     memory = profile.figure(section, "memory", MEMORY)
     bandwidth = section.section("memory_bandwidth")
     peak = achieved = PLACEHOLDER
@@ -213,6 +216,7 @@ def _kind(name: str, section: DocumentTable, profile: _Profile) -> DeviceKind:
         name, title, nbytes, achieved, peak, launch, rates, other, price, ops, share, cache, process=process,
         products=dense, experts=grouped, attention=fused, host=host, interference=interference, begin=begin,
         streams=streams, sustained_clock=clock, sustained_products=trained, host_memory=host_memory,
+        architecture=architecture,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from distir.cost.hardware import Fit, worst_fit
 from distir.cost.larger import named_in
 from distir.diagnostics import Severity
 from distir.ide.document import Document
@@ -24,7 +25,8 @@ class Status:
     """`why`: the reason, if a simulation failed or is on demand. Times in seconds, memory in bytes; `cost` as text.
 
     `peak_memory_bytes`: of the device that needs most; `overhead_bytes`: what its process holds beside tensors;
-    `capacity_bytes`: how much memory it has. `fits`: whether every device has enough.
+    `capacity_bytes`: how much memory it has. `fits`: whether every device has what is simulated; `fit`: the same with
+    the errors of simulated memory.
 
     `stale`: they are of an earlier version or another setup; `stale_why` says of which, and why.
     """
@@ -44,6 +46,7 @@ class Status:
     overhead_bytes: int | None
     capacity_bytes: int | None
     fits: bool | None
+    fit: Fit | None
     cost: str | None
     picked: Mapping[str, int]
     stale: bool = False
@@ -90,7 +93,8 @@ def status(document: Document, simulated: Document | None, on_demand: bool = Fal
         (fullest.peak_memory_bytes if fullest is not None else 0) if simulation is not None else None,
         (fullest.overhead.total if fullest is not None else 0) if simulation is not None else None,
         fullest.capacity_bytes if fullest is not None else None,
-        all(use.needed_bytes <= use.capacity_bytes for use in uses) if simulation is not None else None,
+        all(use.fits for use in uses) if simulation is not None else None,
+        worst_fit(use.fit for use in uses) if simulation is not None else None,
         str(simulation.cost) if simulation is not None and simulation.cost is not None else None,
         document.setup.picked,
         old is not None,

@@ -28,7 +28,8 @@ def evaluate(
     `extrapolates`: whether figures may be derived from another number of microbatches, where nothing else is asked of
     the plan's own program. They are the same.
     """
-    blank = _with_shares(Row(subject.model, None, plan, None, None, None, False, subject.hardware.name), subject)
+    blank = Row(subject.model, None, plan, None, None, None, False, hardware=subject.hardware.name)
+    blank = _with_shares(blank, subject)
     try:
         other = extrapolated(subject, plan) if extrapolates else None
         whole = carried_out(subject, plan) if other is None and not plan.sized else None

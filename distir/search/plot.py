@@ -176,8 +176,7 @@ def _named(front: Sequence[Row]) -> list[Row]:
 
 
 def _described(row: Row) -> str:
-    fit = row.fit or ("fits" if row.fits else "does not fit")
-    memory = f"{(row.peak_memory_bytes or 0) / GB:.2f} GB{'' if fit == 'fits' else f', {fit}'}"
+    memory = f"{(row.peak_memory_bytes or 0) / GB:.2f} GB{'' if row.fit == 'fits' else f', {row.fit}'}"
     batch = f"batch {row.batch_size}, " if row.batch_size is not None else ""
     latency = f"{show_seconds(row.latency_s or 0.0)}, {show_rate(row.throughput)}"
     return f"{_escaped(str(row.plan))}<br>{batch}{latency}<br>{memory}"

@@ -8,6 +8,7 @@ from statistics import StatisticsError, correlation
 from typing import Any
 
 from distir.cost import show_bytes, show_seconds
+from distir.cost.hardware import Fit
 from distir.transform.strategy import SEARCHED, Strategy
 
 NOT_MEASURED = "not measured: "
@@ -56,6 +57,8 @@ class Row:
     throughput: float | None
     peak_memory_bytes: int | None
     fits: bool
+    fit: Fit | None = None
+    """`fits` with the errors of simulated memory; None without a simulation."""
     hardware: str = ""
     reason: str = ""
     measured_latency_s: float | None = None
@@ -75,9 +78,6 @@ class Row:
     """What binds it, where a search was asked for that. No column."""
     elsewhere: Mapping[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
     """Its seconds on other machines, each by what sets it apart, where a search was asked for that. No column."""
-
-    fit: str = field(default="", compare=False, repr=False)
-    """`fits` with the errors of simulated memory: `fits`, `may not fit` or `does not fit`; empty if read. No column."""
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Row:
         return self.batch_size, self.plan
 
 
-_DEGREES, _FIGURES = 4, 6
+_DEGREES, _FIGURES = 4, 7
 """Columns that come first: D, T, P and K of a plan; model, batch and figures of a row."""
 
 STORED = tuple(f.name for f in fields(Row) if f.compare and f.name != "plan")
@@ -179,9 +179,15 @@ def _places(values: Sequence[float]) -> list[float]:
 
 def shown_row(row: Row) -> str:
     """A row in a few words: its degrees, time and memory."""
-    memory = "" if row.peak_memory_bytes is None else f", {show_bytes(row.peak_memory_bytes)}"
+    memory = "" if row.peak_memory_bytes is None else f", {shown_memory(row)}"
     time = "" if row.latency_s is None else f": {show_seconds(row.latency_s)}, {show_rate(row.throughput)}{memory}"
     return f"D/T/P/K {row.degrees}{time}"
+
+
+def shown_memory(row: Row) -> str:
+    """The peak of memory, and what is open about it: `79.1GB, may not fit`."""
+    doubt = "" if row.fit in ("fits", None) else f", {row.fit}"
+    return f"{show_bytes(row.peak_memory_bytes or 0)}{doubt}"
 
 
 def show_rate(throughput: float | None) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from distir.cost import show_bytes, show_seconds
+from distir.cost import show_seconds
 from distir.ir import notebook
 from distir.search.plot import figure
-from distir.search.rows import COLUMNS, Row, pareto, rank, show_rate, shown_row
+from distir.search.rows import COLUMNS, Row, pareto, rank, show_rate, shown_memory, shown_row
 from distir.simulate.notebook import needed
 
 
@@ -47,7 +47,7 @@ class Table(Sequence[Row]):
                 row.batch_size or "",
                 show_seconds(row.latency_s or 0.0),
                 show_rate(row.throughput),
-                show_bytes(row.peak_memory_bytes or 0),
+                shown_memory(row),
             )
             for row in self.ranked
         ]

@@ -9,7 +9,7 @@ from math import exp, log
 from statistics import fmean, median
 
 from distir.cost.hardware import EXACT_MEMORY, MAY_NOT, PUBLISHED_SHARE, Fit, MemoryErrors, PublishedErrors
-from distir.validate.predictions import Prediction
+from distir.validate.predictions import Prediction, judged
 from distir.validate.runs import MeasuredRun
 
 FEWEST = 3
@@ -25,19 +25,13 @@ class Outcome:
 
     run: MeasuredRun
     predicted: Prediction
-    memory: MemoryErrors = EXACT_MEMORY
-    """How far simulated memory is off, as the profile of the run's machine says."""
+    memory: MemoryErrors | None = None
+    """How far simulated memory is off, in the place of what the profile of the run's machine says."""
 
     @property
     def fit(self) -> Fit | None:
         """Whether it fits, as far as simulated memory is known to be right; None where it is not predicted."""
-        found = self.predicted
-        if found.fits is None:
-            return None
-        if found.peak_memory_bytes is None or found.capacity_bytes is None:
-            return "fits" if found.fits else "does not fit"
-        in_hosts = found.fits or found.peak_memory_bytes > found.capacity_bytes
-        return self.memory.fit(found.peak_memory_bytes, found.capacity_bytes) if in_hosts else "does not fit"
+        return (self.predicted if self.memory is None else judged(self.predicted, self.memory)).fit
 
     @property
     def time_error(self) -> float | None:

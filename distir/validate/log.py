@@ -7,20 +7,27 @@ a run is predicted anew.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 
+from distir.cost.hardware import FITS, Fit
 from distir.files.table import GrowingTable, TableError, rows_of
 from distir.ir.errors import DistirError
+from distir.validate.machines import memory_errors_of
 from distir.validate.origin import code_digest, inputs_digest
-from distir.validate.predictions import Prediction
+from distir.validate.predictions import Prediction, judged
 from distir.validate.runs import MeasuredRun
 
 FIGURES = tuple(f.name for f in fields(Prediction))
 DIGESTS = ("inputs", "code")
 COLUMNS = (*FIGURES, *DIGESTS)
 
+WITHOUT_FIT = tuple(name for name in COLUMNS if name != "fit")
+"""The columns of files that earlier versions wrote."""
+
+_WORDS: dict[str, Fit | None] = {"": None, **{word: word for word in FITS}}
+
 EARLIER = ("id", "step_time_s", "peak_memory_bytes", "fits", "note")
-"""The figures of files that earlier versions wrote: their peak is `reported_memory_bytes` of today."""
+"""The figures of files of versions before these: their peak is `reported_memory_bytes` of today."""
 
 
 class PredictionsError(DistirError, ValueError):
@@ -67,14 +74,10 @@ class PredictionsLog:
         Predictions of other runs stay. A truncated last line is skipped. Raises PredictionsError, OSError.
         """
         data = self._table.held()
-        holding: list[Logged] = []
-        outdated: list[str] = []
-        for each in parse(data, self.path):
-            if self._is_outdated(each):
-                outdated.append(each.prediction.id)
-            else:
-                holding.append(each)
-        if outdated or _columns(data) != COLUMNS:
+        found = parse(data, self.path)
+        outdated = [each.prediction.id for each in found if self._is_outdated(each)]
+        holding = [self._judged(each) for each in found if not self._is_outdated(each)]
+        if holding != found or _columns(data) != COLUMNS:
             self._write(holding)
         else:
             self._table.begin(append=True)
@@ -91,6 +94,13 @@ class PredictionsLog:
     def _is_outdated(self, logged: Logged) -> bool:
         run = self._runs.get(logged.prediction.id)
         return run is not None and (logged.code != code_digest() or logged.inputs != inputs_digest(run))
+
+    def _judged(self, logged: Logged) -> Logged:
+        """As the profile of the machine says today how far memory is off, which is no input of a prediction."""
+        run = self._runs.get(logged.prediction.id)
+        if run is None:
+            return logged
+        return replace(logged, prediction=judged(logged.prediction, memory_errors_of(run.gpu, run.hardware)))
 
     def _logged(self, prediction: Prediction) -> Logged:
         return Logged(prediction, inputs_digest(self._runs[prediction.id]), code_digest())
@@ -116,7 +126,7 @@ def parse(data: bytes, path: str) -> list[Logged]:
 
 def _columns(data: bytes) -> tuple[str, ...]:
     """The columns that a file should have: those of today, unless it begins with those of an earlier version."""
-    earlier = (columns for columns in ((*EARLIER, *DIGESTS), EARLIER) if data.startswith(_head(columns)))
+    earlier = (columns for columns in (WITHOUT_FIT, (*EARLIER, *DIGESTS), EARLIER) if data.startswith(_head(columns)))
     return next(earlier, COLUMNS)
 
 
@@ -128,7 +138,7 @@ def _logged(cells: list[str], columns: tuple[str, ...], at: str) -> Logged:
     if len(cells) != len(columns):
         raise PredictionsError(f"{at}: expected {len(columns)} cells, found {len(cells)}")
     found = dict(zip(columns, cells, strict=True))
-    if columns != COLUMNS:
+    if columns not in (COLUMNS, WITHOUT_FIT):
         found["reported_memory_bytes"] = found.pop("peak_memory_bytes")
     sizes = ("peak_memory_bytes", "capacity_bytes", "reported_memory_bytes")
     try:
@@ -136,9 +146,10 @@ def _logged(cells: list[str], columns: tuple[str, ...], at: str) -> Logged:
             found["id"],
             float(found["step_time_s"]) if found["step_time_s"] else None,
             fits={"": None, "true": True, "false": False}[found["fits"]],
+            fit=_WORDS[found.get("fit", "")],
             note=found["note"],
             **{name: int(found[name]) for name in sizes if found.get(name)},
         )
     except (ValueError, KeyError):
-        raise PredictionsError(f"{at}: expected a time, sizes in bytes, and true or false") from None
+        raise PredictionsError(f"{at}: expected a time, sizes in bytes, true or false, and whether it fits") from None
     return Logged(prediction, found.get("inputs", ""), found.get("code", ""))

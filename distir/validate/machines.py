@@ -7,7 +7,7 @@ the next op while the last one runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -17,35 +17,59 @@ from distir.cost import DeviceKind, Hardware, Level, Link
 from distir.cost.hardware import EXACT_MEMORY, MemoryErrors
 from distir.cost.host import FREE_HOST, Host
 from distir.cost.sustained import sustained
+from distir.ir.dtypes import FLOAT8E4M3FN, FLOAT8E4M3FNUZ, FLOAT8E5M2, FLOAT8E5M2FNUZ
 from distir.ir.errors import DistirError
+from distir.transform.sharding.steps import LARGEST_NODE
 from distir.validate.causes import parameter
 
-GPUS: Final[dict[str, str]] = {
-    "a100_40gb": "a100-40",
-    "a100_80gb": "a100-80",
-    "h100_80gb": "h100",
-    "h100_96gb_2_4TBs": "h100-96",
-    "h200": "h200",
-    "b200": "b200",
-    "gb200": "gb200",
-    "b300": "b300",
-    "gb300": "gb300",
-    "v100_32gb": "dgx2-v100",
-}
-"""The profile of a node of each GPU."""
 
-BEFORE_HOPPER: Final = ("v100_32gb", "a100_40gb", "a100_80gb")
+class _Gpus(Mapping[str, str]):
+    """What profiles say: read when it is first asked for, as plugins add profiles."""
 
-BLACKWELL: Final = ("b200", "gb200", "b300", "gb300")
+    def __getitem__(self, gpu: str) -> str:
+        return cost.gpus()[gpu]
 
-RACKS: Final = ("gb200", "gb300")
-"""GPUs of which NVLink joins a rack: what runs state as a node is a tray of it."""
+    def __iter__(self) -> Iterator[str]:
+        return iter(cost.gpus())
+
+    def __len__(self) -> int:
+        return len(cost.gpus())
+
+
+GPUS: Final[Mapping[str, str]] = _Gpus()
+"""By the word in the column `gpu`: the profile of a node of it."""
+
+
+@lru_cache(maxsize=256)
+def architecture_of(gpu: str) -> str:
+    """The architecture of a GPU as runs name it, or of a profile's devices; empty where no profile says it."""
+    try:
+        return cost.load(GPUS.get(gpu, gpu)).kinds[0].architecture
+    except cost.HardwareError:
+        return ""
+
+
+class _Architectures(Container[str]):
+    """The GPUs of some architectures, and profiles of them, by name or path."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __contains__(self, gpu: object) -> bool:
+        return isinstance(gpu, str) and architecture_of(gpu) in self._names
+
+
+BEFORE_HOPPER: Final[Container[str]] = _Architectures("volta", "ampere")
+
+BLACKWELL: Final[Container[str]] = _Architectures("blackwell")
+
+OF_AMD: Final[Container[str]] = _Architectures("cdna3", "cdna4")
 
 SLOWER_HOSTS: Final[dict[str, float]] = parameter(
     "slower hosts",
-    {"gb200": 2.75, "gb300": 2.75},
+    {"gb200": 2.75, "gb300": 2.75, "gh200": 2.75},
     "NVIDIA/TransformerEngine, issue 2053 (August 2025): torch's linear layer in bf16, forward, takes the host of "
-    "GB200 37.1 us, that of a DGX H100 13.5 us; GB300 has the same host",
+    "GB200 37.1 us, that of a DGX H100 13.5 us; GB300 and GH200 have the same host",
 )
 """How long Grace takes to issue an op, over what the x86 hosts of other GPUs take."""
 
@@ -92,7 +116,8 @@ def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions, per
     profile = GPUS.get(gpu, gpu)
     node = cost.load(profile)
     each = _used_of_each(gpus, len(node.kinds)) if gpu in GPUS else len(node.kinds)
-    if per_node is not None and gpu in GPUS and gpu not in RACKS and gpus > min(per_node, len(node.kinds)):
+    is_rack = len(node.kinds) > LARGEST_NODE  # what runs state as a node is a tray of it
+    if per_node is not None and gpu in GPUS and not is_rack and gpus > min(per_node, len(node.kinds)):
         if per_node > len(node.kinds):
             raise MachineError(f"nodes of {per_node} GPUs: those of the profile `{node.name}` have {len(node.kinds)}")
         each = per_node
@@ -102,6 +127,9 @@ def machine(gpu: str, gpus: int, gbps: float | None, conditions: Conditions, per
     found = cost.load(profile, nodes) if each == len(node.kinds) else _of_smaller_nodes(node, each, nodes)
     if gbps is not None and nodes > 1:
         found = _with_network(found, gbps * each * 1e9 / 8)
+    if gpu in OF_AMD:  # other kernels than those whose rates are known are written for NVIDIA's GPUs
+        conditions = replace(conditions, attention=(1.0, 1.0), dropout=None)
+        found = replace(found, kinds=found.kinds.map(_with_own_floats))
     if conditions.hybrid:
         found = with_hybrid_kernels(found)
     if conditions.links != 1:
@@ -134,6 +162,17 @@ def _of_smaller_nodes(node: Hardware, each: int, nodes: int) -> Hardware:
     (kind,) = node.kinds.distinct
     text = f'title = "{nodes} nodes, {each} devices of each"\nextends = "{node.name}"\n'
     return cost.parse(f'{text}[[groups]]\nkind = "{kind.name}"\ncount = {each}\n', f"{node.name}-{each}", nodes)
+
+
+OWN_FORMS: Final = {FLOAT8E4M3FN: FLOAT8E4M3FNUZ, FLOAT8E5M2: FLOAT8E5M2FNUZ}
+"""The 8-bit floats of programs, and those that CDNA 3 has in their place."""
+
+
+def _with_own_floats(kind: DeviceKind) -> DeviceKind:
+    """A kind of device on which frameworks take the 8-bit floats that it has, as PyTorch does on CDNA 3."""
+    rates = kind.rates
+    own = {of: rates[form] for of, form in OWN_FORMS.items() if rates[of].instead and not rates[form].instead}
+    return replace(kind, rates={**rates, **own})
 
 
 def without_links(hardware: Hardware) -> Hardware:

@@ -17,7 +17,7 @@ from distir.simulate.memory import Live
 from distir.simulate.simulation import Simulation
 from distir.transform.float8 import SCALINGS
 from distir.validate.frameworks import HeldMemory
-from distir.validate.machines import BEFORE_HOPPER, BLACKWELL
+from distir.validate.machines import BEFORE_HOPPER, BLACKWELL, architecture_of
 from distir.validate.programs import RunProgram
 
 WIDE: Final = 2
@@ -90,7 +90,7 @@ def memory_of(program: RunProgram, simulation: Simulation) -> RunMemory:
     """The memory that a run needs, and the peak that its framework would report."""
     use = program.memory
     # How much there is depends on the parts alone where the framework holds more of some of them than the program.
-    parts_matter = use.gradients > 0 or program.gpu in use.copied_outputs or program.share < 1
+    parts_matter = use.gradients > 0 or _copies_outputs(program) or program.share < 1
     found = (parts_by_device if parts_matter else totals_by_device)(program, simulation)
     reported = found[max(found)].peak(use) if use.of == "last" else max(parts.peak(use) for parts in found.values())
     has = simulation.memory_uses
@@ -152,7 +152,7 @@ def _parts(
     made, of = [value for value in live if value.index is not None], simulation.module.functions
     gradients = sum(value.nbytes for value in made if kinds.is_gradient(value.function, value.name))
     activations = peak - weights - state - gradients + kept
-    if program.gpu in use.copied_outputs:
+    if _copies_outputs(program):
         activations += sum(value.nbytes for value in live if _is_attended(value, simulation))
     if use.weighed_experts:
         weighed = {name: _weighed(of[name]) for name in {value.function for value in made}}
@@ -172,6 +172,12 @@ def _parts(
     if use.gradients:
         gradients, state = elements * use.gradients // _parts_of_gradients(program), state + more_state
     return _beside(program, simulation, device, MemoryParts(weights, gradients, state, activations))
+
+
+def _copies_outputs(program: RunProgram) -> bool:
+    """Whether outputs of attention are copied on the GPU of a run: what is known of one holds for its architecture."""
+    copied = program.memory.copied_outputs
+    return program.gpu in copied or architecture_of(program.gpu) in {architecture_of(gpu) for gpu in copied}
 
 
 def _parts_of_gradients(program: RunProgram) -> int:

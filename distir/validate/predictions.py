@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 
 from distir.analysis import Analysis, check
 from distir.cost import HardwareError
+from distir.cost.hardware import Fit, MemoryErrors
 from distir.diagnostics import ProgramError
 from distir.files.scratch import ended_on_termination
 from distir.ir.collection import paused_collection
@@ -38,7 +39,8 @@ class Prediction:
     """The prediction of a run. `step_time_s` is None, and `note` says why, if the run cannot be expressed.
 
     `peak_memory_bytes`: what a process needs of the fullest device, with all that it holds beside tensors, and
-    `capacity_bytes` what that device has; `fits`: whether it is enough there, and in the hosts' memory.
+    `capacity_bytes` what that device has; `fits`: whether it is enough there, and in the hosts' memory; `fit`: the same
+    with the errors of simulated memory that the machine's profile states.
     `reported_memory_bytes`: the peak as the framework reports it, which measurements are compared with; it may be of
     another device, and of tensors alone (`HeldMemory`).
     """
@@ -47,6 +49,7 @@ class Prediction:
     step_time_s: float | None = None
     peak_memory_bytes: int | None = None
     fits: bool | None = None
+    fit: Fit | None = None
     capacity_bytes: int | None = None
     reported_memory_bytes: int | None = None
     note: str = ""
@@ -91,9 +94,21 @@ def predict(run: MeasuredRun) -> Prediction:
     try:
         with paused_collection():
             seconds, memory = figures_of(plan_of(run))
-        return Prediction(run.id, seconds, memory.needed, memory.fits, memory.capacity, memory.reported)
+        fits = memory.fits, memory.fit
+        return Prediction(run.id, seconds, memory.needed, *fits, memory.capacity, memory.reported)
     except Exception as error:  # a row must not take those with it that can be predicted
         return Prediction(run.id, note=reason(error))
+
+
+def judged(found: Prediction, errors: MemoryErrors) -> Prediction:
+    """A prediction with `fit` as these errors of simulated memory say it."""
+    if found.fits is None:
+        return found
+    if found.peak_memory_bytes is None or found.capacity_bytes is None:
+        return replace(found, fit="fits" if found.fits else "does not fit")
+    in_hosts = found.fits or found.peak_memory_bytes > found.capacity_bytes
+    fit = errors.fit(found.peak_memory_bytes, found.capacity_bytes) if in_hosts else "does not fit"
+    return replace(found, fit=fit)
 
 
 def reason(error: Exception) -> str:

@@ -391,7 +391,7 @@ def bands(outcomes: Sequence[Outcome]) -> dict[str, PublishedErrors]:
     Without the runs that wait for the host: their times differ by more between repeats than between layouts.
     """
     judged = [o for o in outcomes if o.run.source not in HOST_BOUND]
-    named = {name: [o for o in judged if GPUS.get(o.run.gpu) == name] for name in dict.fromkeys(GPUS.values())}
+    named = {name: [o for o in judged if GPUS.get(o.run.gpu) == name] for name in sorted(GPUS.values())}
     found = {name: published_errors(some) for name, some in [*named.items(), ("", judged)]}
     return {name: errors for name, errors in found.items() if errors is not None}
 

@@ -41,7 +41,7 @@ def rows(draw):
     batch, zero = data * microbatches * draw(st.integers(1, 5)), draw(st.integers(0, 3)) if data > 1 else 0
     layers = tuple(draw(uneven)) if stages > 1 and draw(st.booleans()) else ()
     plan = Strategy(data, tensor, stages, microbatches, schedule, zero, draw(st.booleans()), layers)
-    return Row("m", batch, plan, 0.1, 10.0, 1, True, "h")
+    return Row("m", batch, plan, 0.1, 10.0, 1, True, hardware="h")
 
 
 def flags(text):

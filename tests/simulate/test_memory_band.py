@@ -1,10 +1,14 @@
 """Memory has a band, as times have: a program fits, does not fit, or may not fit, wherever it is said."""
 
+import csv
 import json
 
 import pytest
 
 from distir import cost, parse, simulate
+from distir.ide.document import Setup, open_document
+from distir.ide.status import status
+from distir.ide.timeline import timeline_view
 
 PROGRAM = """func @main(%x: Tensor[Float32, (1000, 250), 0]) {
   %y = Relu(%x)
@@ -64,6 +68,33 @@ def test_a_program_fits_as_far_as_simulated_memory_is_right(distir, tmp_path, mo
     line = f"{verdict}: device 0: 2.00MB of {memory[0]}.{memory[1]}0MB; {doubt}"
     assert (line in shown) == (fit == "may not fit")
     assert ("out of memory" in shown) != fits
+
+
+BATCHED = PROGRAM.replace("1000, 250), 0]", "B, 250), 0] {batch = 0}")
+
+
+@pytest.mark.parametrize(("memory", "fit"), [("2600kB", "fits"), ("2400kB", "may not fit"), ("1500kB", "does not fit")])
+def test_an_editor_advice_and_the_table_of_a_search_say_it_too(distir, tmp_path, monkeypatch, memory, fit):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.toml").write_text(machine(memory))
+    (tmp_path / "a.dir").write_text(PROGRAM)
+    (tmp_path / "b.dir").write_text(BATCHED)
+    document = open_document(PROGRAM, "a.dir", Setup(cost.load(str(tmp_path / "m.toml"))))
+    document.simulate()
+    (lane,) = timeline_view(document).devices
+    assert [status(document, document).fit, lane.fit] == [fit, fit]
+
+    advised = json.loads(distir("advise", "a.dir", "--hardware", "m.toml", "--json").out)
+    assert advised["program"]["fit"] == fit
+    assert all(each["fit"] == fit for each in advised["advice"] if each["saved_bytes"] == 0)
+    said = distir("advise", "a.dir", "--hardware", "m.toml").out.splitlines()[0]
+    assert f"peak memory 2.00MB{'' if fit == 'fits' else f', which {fit}'}, on" in said
+
+    words = ("--hardware", "m.toml", "--devices", "1", "--batch-size", "1000", "--csv", "rows.csv")
+    found = json.loads(distir("search", "b.dir", *words, "--json").out)
+    (row,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
+    assert (row["peak_memory_bytes"], row["fit"]) == (str(NEEDED), fit)
+    assert [each["fit"] for each in (*found["rows"], *found["left_out"])] == [fit]
 
 
 def test_a_machine_that_states_no_band_is_taken_as_it_is():

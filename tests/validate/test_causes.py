@@ -14,7 +14,11 @@ from distir.validate.causes import PARAMETERS, Cause, cause, uncaused
 from distir.validate.frameworks import HeldMemory
 
 ROOT = Path(__file__).parents[2]
-MODEL = ("decoders", "frameworks", "machines", "memory", "plans", "programs", "rewrites", "strategies")
+HERE = Path(distir.validate.__file__).parent
+MODEL = (
+    *("decoders", "machines", "memory", "plans", "programs", "rewrites", "strategies"),
+    *sorted(f"frameworks/{path.stem}" for path in (HERE / "frameworks").glob("*.py")),
+)
 """The modules that say what a run is, and on what it runs."""
 
 DECLARING = ("parameter", "framework", "HeldMemory", "cause")
@@ -47,7 +51,7 @@ def test_each_parameter_of_all_frameworks_and_of_machines_has_a_cause():
 @pytest.mark.parametrize("name", MODEL)
 def test_numbers_of_the_model_are_declared(name):
     """A number in a module of the model is a parameter, or in a definition: what has no cause is not in the model."""
-    tree = ast.parse((Path(distir.validate.__file__).parent / f"{name}.py").read_text())
+    tree = ast.parse((HERE / f"{name}.py").read_text())
     for statement in tree.body:
         value = getattr(statement, "value", None)
         if not isinstance(statement, ast.Assign | ast.AnnAssign) or value is None:

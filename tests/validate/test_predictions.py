@@ -17,7 +17,15 @@ from distir.simulate import simulate
 from distir.transform import Strategy, transform, verify, words_of
 from distir.validate import FRAMEWORKS, Framework, plan_of, predict
 from distir.validate.figures import Outcome, regret_of, spearman, summaries
-from distir.validate.machines import NODE_OF_A_GRAPH, Conditions, MachineError, machine
+from distir.validate.machines import (
+    BEFORE_HOPPER,
+    GPUS,
+    NODE_OF_A_GRAPH,
+    Conditions,
+    MachineError,
+    architecture_of,
+    machine,
+)
 from distir.validate.plans import LOSS, conditions_of, framework_of
 from distir.validate.predictions import SMALL, Prediction, families, figures_of, simulated
 from distir.validate.programs import ProgramRewrite
@@ -753,3 +761,29 @@ def test_what_does_not_fit_is_not_chosen():
 def test_ranks_of_equal_values_are_shared():
     assert spearman([1, 1, 2], [1, 1, 5]) == 1
     assert spearman([1, 1, 1], [1, 2, 3]) is None
+
+
+def test_gpus_are_those_that_profiles_name(tmp_path):
+    """A profile of one's own is of the architecture that it extends; what it says of tables is not inherited."""
+    assert {"a800_80gb", "h800_80gb", "h20", "gh200", "mi300x", "mi325x", "mi355x"} <= {*GPUS}
+    assert (GPUS["a100_80gb"], GPUS["h800_80gb"]) == ("a100-80", "h800")
+    (tmp_path / "own.toml").write_text('title = "ours"\nextends = "a800"\n')
+    own = str(tmp_path / "own.toml")
+    assert own not in GPUS
+    assert own in BEFORE_HOPPER
+    assert [gpu for gpu in GPUS if not architecture_of(gpu)] == []
+
+
+@pytest.mark.parametrize("gpu", ["a800_80gb", "h800_80gb", "h20", "gh200", "mi300x", "mi325x", "mi355x"])
+def test_a_row_on_each_machine_is_predicted_or_says_why_not(gpu):
+    sizes = {"hidden": 4096, "heads": 32, "layers": 2, "ffn": 16384, "seq": 4096, "tp": 1, "gpus": 2, "dp": 2}
+    header = f"{HEADER},precision"
+    rows = [row(id=f"a:{word}", gpu=gpu, **sizes) + f",{word}" for word in ("bf16", "fp8", "mxfp8")]
+    wide, eight, mx = map(predict, parse_runs(text(*rows, header=header), "runs.csv"))
+    assert wide.step_time_s
+    assert wide.fit == "fits"
+    assert mx.note.startswith("products in ")
+    if gpu == "a800_80gb":
+        assert eight.note == "products in 8-bit floats, which `a800_80gb` does not have: GPUs since Hopper do"
+    else:
+        assert eight.step_time_s < wide.step_time_s

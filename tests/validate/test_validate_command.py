@@ -27,12 +27,12 @@ def test_groups_and_what_cannot_be_expressed_are_listed(distir, runs_file):
 
 
 def test_runs_of_unknown_machines_are_listed_beside_the_others(distir, runs_file):
-    path = runs_file(row(id="a:1"), row(id="a:2", gpu="mi300x"), row(id="a:3", framework="megatrn"))
+    path = runs_file(row(id="a:1"), row(id="a:2", gpu="k80"), row(id="a:3", framework="megatrn"))
     ended = distir("validate", path)
     assert ended.code == 0
     assert "runs/megatron" in ended.out
     assert "2 runs cannot be expressed" in ended.out
-    assert "there is no gpu `mi300x`; expected one of a100_40gb" in ended.out
+    assert "there is no gpu `k80`; expected one of a100_40gb" in ended.out
     assert "there is no framework `megatrn`; did you mean `megatron`?" in ended.out
 
 
@@ -89,7 +89,7 @@ def test_a_line_says_how_far_it_is_where_there_is_no_terminal(distir, runs_file,
     assert ended.err.splitlines() == ["predicting: 1 of 3", "predicting: 2 of 3"]
 
 
-FIGURES = ["id", "step_time_s", "peak_memory_bytes", "fits", "capacity_bytes", "reported_memory_bytes", "note"]
+FIGURES = ["id", "step_time_s", "peak_memory_bytes", "fits", "fit", "capacity_bytes", "reported_memory_bytes", "note"]
 
 
 def held(path):
@@ -161,6 +161,22 @@ def test_a_file_of_a_version_whose_peak_was_the_reported_one(distir, runs_file, 
     assert list(earlier)[: len(FIGURES)] == FIGURES
     assert (earlier["reported_memory_bytes"], earlier["peak_memory_bytes"], earlier["fits"]) == ("77", "", "true")
     assert held(out)["a:1"]["peak_memory_bytes"] != ""
+
+
+def test_whether_a_run_fits_has_the_band_that_its_machine_states_today(distir, runs_file, tmp_path):
+    """The band is no input of a prediction: where it changes, nothing is predicted anew."""
+    path, out, profile = runs_file(row(id="a:1")), tmp_path / "out.csv", tmp_path / "m.toml"
+    for high, fit in (("1.1", "fits"), ("100", "may not fit")):
+        text = 'title = "a node"\nextends = "dgx-a100"\n[sources]\nruns = "made up"\n[published]\nlow = 1\nhigh = 1\n'
+        profile.write_text(f'{text}memory_low = 0.9\nmemory_high = {high}\nsource = "runs"\nbasis = "measured"\n')
+        ended = distir("validate", path, "--hardware", profile, "--csv", out, "--json")
+        assert (ended.code, "predicted anew" in ended.err) == (0, False)
+        assert (held(out)["a:1"]["fits"], held(out)["a:1"]["fit"]) == ("true", fit)
+        assert [each["fit"] for each in json.loads(ended.out)["runs"]] == [fit]
+    head, line = out.read_text().splitlines()
+    out.write_text(head.replace(",fit,", ",") + "\n" + line.replace(",may not fit,", ",") + "\n")
+    assert distir("validate", path, "--hardware", profile, "--csv", out).err == ""
+    assert held(out)["a:1"]["fit"] == "may not fit", "a file of a version that did not say it"
 
 
 def test_predictions_of_other_runs_stay(distir, runs_file, tmp_path):

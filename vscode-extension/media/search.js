@@ -49,7 +49,7 @@
     for (const row of rows) {
       const kind = !row.fits ? "over" : front.includes(row) ? "" : "behind";
       const point = drawn("circle", { class: `point ${kind}`, cx: x(row.peak_memory_bytes), cy: y(row.throughput), r: 5, "data-row": row.id });
-      point.append(drawn("title", {}, `${plan(row)}: ${count(row.throughput)} examples/s, ${bytes(row.peak_memory_bytes)}`));
+      point.append(drawn("title", {}, `${plan(row)}: ${count(row.throughput)} examples/s, ${bytes(row.peak_memory_bytes)}${row.fit === "fits" ? "" : `, ${row.fit}`}`));
       point.addEventListener("click", () => open(row));
       svg.append(point);
     }
@@ -94,7 +94,7 @@
       button.title = `Open the program: ${row.steps.join(" ")}`;
       button.addEventListener("click", () => open(row));
       name.append(button);
-      const remark = row.reason || (!row.fits ? "needs more memory than there is" : front.includes(row) ? "on the front" : "");
+      const remark = row.reason || (row.fit !== "fits" ? row.fit : front.includes(row) ? "on the front" : "");
       line.append(name, element("td", row.batch_size === null ? "" : String(row.batch_size), "number"));
       if (row.latency_s === null) {
         const why = element("td", remark);

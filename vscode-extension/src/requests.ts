@@ -6,6 +6,9 @@ import { type TimelinePiece, allPieces } from "./pieces";
 /** The version of the requests that this extension knows. */
 export const PROTOCOL = 1;
 
+/** Whether a program has enough memory, as far as simulated memory is known to be right. */
+export type Fit = "fits" | "may not fit" | "does not fit";
+
 export interface Status {
   state: "simulated" | "stale" | "pending" | "on_demand" | "failed";
   why: string | null;
@@ -20,8 +23,8 @@ export interface Status {
   peak_memory_bytes: number | null;
   /** What the process holds beside tensors. */
   overhead_bytes?: number | null;
-  /** Whether every device has enough memory. */
-  fits?: boolean | null;
+  /** Of all devices. */
+  fit?: Fit | null;
   /** Whether these figures are of an earlier version; `stale_why` says of which, and why. */
   stale: boolean;
   stale_why: string | null;
@@ -79,13 +82,13 @@ export interface Advice {
   latency_s: number;
   saved_bytes: number;
   devices: number;
-  fits: boolean;
+  fit: Fit;
   /** Why the results are the same, in words. */
   results: string;
 }
 
 export interface AdviceList {
-  program: { latency_s: number; peak_memory_bytes: number; devices: number; fits: boolean };
+  program: { latency_s: number; peak_memory_bytes: number; devices: number; fit: Fit };
   advice: Advice[];
   untried: string[];
 }

@@ -6,8 +6,8 @@ import type { Status } from "./requests";
 /** What the status bar says: `12.9ms · dgx-a100 · fits`. */
 export function inBar(status: Status): string {
   if (status.latency_s === null) return `not simulated · ${status.hardware}`;
-  const fits = status.fits === undefined || status.fits === null ? "" : status.fits ? " · fits" : " · $(warning) does not fit";
-  return `${status.stale ? "~" : ""}${seconds(status.latency_s)} · ${status.hardware}${fits}`;
+  const fit = !status.fit ? "" : ` · ${status.fit === "does not fit" ? "$(warning) " : ""}${status.fit}`;
+  return `${status.stale ? "~" : ""}${seconds(status.latency_s)} · ${status.hardware}${fit}`;
 }
 
 /** What the language status says, and the details beside it; figures of an earlier version have a `~` and say why. */

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from distir.cost.hardware import Fit, worst_fit
 from distir.diagnostics import Span
 from distir.ide.document import Document
 from distir.ide.edits import Edit
@@ -44,20 +45,25 @@ _ASSURANCES = {
 
 @dataclass(frozen=True, slots=True)
 class AdviceFigures:
-    """The costs of a program. `fits`: whether every device has enough memory."""
+    """The costs of a program.
+
+    `fits`: whether every device has the memory that is simulated; `fit`: the same with the errors of simulated memory.
+    """
 
     latency_s: float
     peak_memory_bytes: int
     """Of the device that needs most."""
     devices: int
     fits: bool
+    fit: Fit
 
     @classmethod
     def of(cls, simulation: Simulation) -> AdviceFigures:
         """Of a simulated program."""
         uses = simulation.devices.values()
         peak = max((use.peak_memory_bytes for use in uses), default=0)
-        return cls(simulation.latency_s, peak, len(uses), all(use.needed_bytes <= use.capacity_bytes for use in uses))
+        fits, fit = all(use.fits for use in uses), worst_fit(use.fit for use in uses)
+        return cls(simulation.latency_s, peak, len(uses), fits, fit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distir.analysis.kinds import KINDS
+from distir.cost.hardware import Fit
 from distir.diagnostics import Span
 from distir.ir import Site
 from distir.simulate.composition import compositions, curves, highest
@@ -59,6 +60,8 @@ class DeviceLane:
     overhead_bytes: int
     fits: bool
     """Whether the device has that much memory: the tensors' peak, and what else takes of the capacity."""
+    fit: Fit
+    """The same with the errors of simulated memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +302,7 @@ def timeline_of(
                 use.capacity_bytes,
                 use.overhead.total,
                 use.fits,
+                use.fit,
             )
             for d, use in simulation.devices.items()
         ),

@@ -44,6 +44,6 @@ function item(advice: Advice): AdviceItem {
   const gain = advice.speedup === null ? "" : `${advice.speedup.toPrecision(3)}×  `;
   const memory = advice.saved_bytes === 0 ? "" : `, peak ${advice.saved_bytes > 0 ? "-" : "+"}${bytes(Math.abs(advice.saved_bytes))}`;
   const where = advice.kind === "step" ? "" : `, line ${advice.range.start.line + 1}`;
-  const description = `${seconds(advice.latency_s)}${memory}, ${advice.devices} ${advice.devices === 1 ? "device" : "devices"}${advice.fits ? "" : ", does not fit"}`;
+  const description = `${seconds(advice.latency_s)}${memory}, ${advice.devices} ${advice.devices === 1 ? "device" : "devices"}${advice.fit === "fits" ? "" : `, ${advice.fit}`}`;
   return { label: `${gain}${plain(advice.title)}`, description, detail: `${advice.results}${where}`, advice };
 }

@@ -4,6 +4,7 @@ import * as vscode from "vscode";
 
 import { type Context, tell } from "../context";
 import { nameOf } from "../programs";
+import type { Fit } from "../requests";
 import { page, pageOptions } from "./page";
 
 export interface Row {
@@ -16,6 +17,7 @@ export interface Row {
   throughput: number | null;
   peak_memory_bytes: number | null;
   fits: boolean;
+  fit: Fit | null;
   schedule: string;
   reason: string;
   steps: string[];

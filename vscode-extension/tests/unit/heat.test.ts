@@ -29,8 +29,9 @@ test("the sum over devices has its change, too", () => {
 });
 
 test("the status bar says latency, hardware, and whether the program fits", () => {
-  const status = { latency_s: 0.0129, hardware: "dgx-a100", fits: true, stale: false } as Status;
+  const status = { latency_s: 0.0129, hardware: "dgx-a100", fit: "fits", stale: false } as Status;
   assert.equal(inBar(status), "12.9ms · dgx-a100 · fits");
-  assert.equal(inBar({ ...status, stale: true, fits: false }), "~12.9ms · dgx-a100 · $(warning) does not fit");
-  assert.equal(inBar({ ...status, latency_s: null, fits: null }), "not simulated · dgx-a100");
+  assert.equal(inBar({ ...status, stale: true, fit: "does not fit" }), "~12.9ms · dgx-a100 · $(warning) does not fit");
+  assert.equal(inBar({ ...status, fit: "may not fit" }), "12.9ms · dgx-a100 · may not fit");
+  assert.equal(inBar({ ...status, latency_s: null, fit: null }), "not simulated · dgx-a100");
 });

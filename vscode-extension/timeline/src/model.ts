@@ -33,6 +33,8 @@ export interface Device {
   capacity: number;
   overhead: number;
   fits: boolean;
+  /** Whether the errors of simulated memory leave it open. */
+  doubtful: boolean;
   memory: Curve | null;
 }
 
@@ -135,6 +137,7 @@ export class Model {
       capacity: row.capacity_bytes,
       overhead: row.overhead_bytes ?? 0,
       fits: row.fits ?? row.peak_memory_bytes <= row.capacity_bytes,
+      doubtful: row.fit === "may not fit",
       memory: side.memory?.memories.find((curve) => curve.devices.includes(row.device)) ?? null,
     }));
     const calls = this.numberCalls();

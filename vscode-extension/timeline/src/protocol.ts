@@ -145,6 +145,8 @@ export interface DeviceRow {
   /** What the process holds beside tensors. */
   overhead_bytes?: number;
   fits?: boolean;
+  /** The same with the errors of simulated memory. */
+  fit?: "fits" | "may not fit" | "does not fit";
 }
 
 export interface TimelineAnswer {

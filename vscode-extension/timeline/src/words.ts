@@ -1,7 +1,7 @@
 // What is said of bars, waits and memory, in words and units. Knows no screen.
 
 import { bytes, gain, seconds as duration } from "../../src/figures";
-import { HOST_LANE, type Model } from "./model";
+import { HOST_LANE, type Device, type Model } from "./model";
 import { workName } from "./slices";
 import type { CompareAnswer, Curve, WaitRow } from "./protocol";
 
@@ -121,12 +121,21 @@ export function summary(model: Model): string {
   return [duration(model.latency), ...lacking(model), ...unused, ...host, ops, model.hardware].join(" · ");
 }
 
-/** Which devices have too little memory, the first ones by number, as in a notebook. */
+/** Which devices have too little memory, as simulated, and of which that is open. */
 function lacking(model: Model): string[] {
-  const over = model.devices.filter(({ fits }) => !fits).map(({ device }) => device);
-  if (over.length === 0) return [];
-  const more = over.length > MOST_NAMED ? ` and ${over.length - MOST_NAMED} more` : "";
-  return [`out of memory: device${over.length > 1 ? "s" : ""} ${over.slice(0, MOST_NAMED).join(", ")}${more}`];
+  return [
+    ...saidOf("out of memory", model.devices.filter(({ fits }) => !fits)),
+    ...saidOf("may fit all the same", model.devices.filter(({ fits, doubtful }) => doubtful && !fits)),
+    ...saidOf("may not fit", model.devices.filter(({ fits, doubtful }) => doubtful && fits)),
+  ];
+}
+
+/** What is so of devices, the first ones by number, as in a notebook; nothing of none. */
+function saidOf(what: string, of: readonly Device[]): string[] {
+  if (of.length === 0) return [];
+  const named = of.slice(0, MOST_NAMED).map(({ device }) => device).join(", ");
+  const more = of.length > MOST_NAMED ? ` and ${of.length - MOST_NAMED} more` : "";
+  return [`${what}: device${of.length > 1 ? "s" : ""} ${named}${more}`];
 }
 
 /** Two programs in one line. */

@@ -266,6 +266,16 @@ test("the head says which devices have too little memory", () => {
   assert.equal(said(10), "out of memory: devices 1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
 });
 
+test("the head says of which devices it is open whether they have enough", () => {
+  const full = small();
+  const [device] = full.timeline[0].devices;
+  const open = { ...device, fit: "may not fit" };
+  full.timeline[0].devices = [{ ...open, device: 1, fits: true }, { ...open, device: 2, fits: true }, { ...device, device: 3, fits: true, fit: "fits" }];
+  assert.equal(summary(new Model(full)), "4.00ms · may not fit: devices 1, 2 · 5 ops · dgx-a100");
+  full.timeline[0].devices = [{ ...open, device: 1, fits: false }, { ...device, device: 2, fits: false, fit: "does not fit" }];
+  assert.equal(summary(new Model(full)), "4.00ms · out of memory: devices 1, 2 · may fit all the same: device 1 · 5 ops · dgx-a100");
+});
+
 test("units and words", () => {
   assert.deepEqual([0, 3e-9, 1e-6, 1.25e-3, 1, 90].map(duration), ["0s", "3.00ns", "1.00us", "1.25ms", "1.00s", "90.0s"]);
   assert.deepEqual([0, 999, 1000, 3.14e9, 2e12].map(bytes), ["0B", "999B", "1.00kB", "3.14GB", "2.00TB"]);
