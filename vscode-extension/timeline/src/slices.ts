@@ -94,7 +94,8 @@ export function fittedName(part: Part, room: number): string {
   const whole = nameOf(part);
   if (whole.length <= room) return whole;
   const number = part.kind === "work" ? String(part.work.microbatch ?? "") : "";
-  if (number === "") return room < 2 * LEAST ? "" : withoutMiddle(whole, room - 1);
+  if (number === "" && room >= 2 * LEAST) return withoutMiddle(whole, room - 1);
+  if (number === "") return room > LEAST ? `${whole.slice(0, room - 1)}…` : "";
   const letters = room - number.length - 2;
   return letters >= LEAST ? `${whole.slice(0, letters)}… ${number}` : number.length <= room ? number : "";
 }
