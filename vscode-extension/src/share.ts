@@ -1,5 +1,5 @@
 // Programs in addresses, of the playground and for it: `#program=…&name=…&hardware=…&at=…`, the text deflated and in
-// base64url. What stands behind the `#` is sent to no server.
+// base64url. Browsers send nothing behind the `#` to a server.
 
 export interface Shared {
   readonly name: string;
