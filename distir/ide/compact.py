@@ -54,9 +54,11 @@ def in_full(type: Type, most: int = 4 * WIDEST_TUPLE) -> str:
 
 
 def says_something(type: Type) -> bool:
-    """Whether more of a type is known than its device."""
+    """Whether an element type, a dimension or the tensors of a tuple are known."""
     match type:
-        case TensorType(None, None) | AnyType():
+        case TensorType(None, shape):
+            return any(dim is not None for dim in shape or ())
+        case AnyType():
             return False
         case _:
             return True

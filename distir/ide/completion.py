@@ -23,6 +23,7 @@ from distir.ops import FAMILIES, OPS, REQUIRED, Op, bridge, type_of
 from distir.ops.attributes import attribute_named
 from distir.ops.mesh import COLLECTIVES
 from distir.ops.specs import AttributeSpec
+from distir.ops.tuples import TUPLING
 from distir.syntax import print_literal
 from distir.syntax.tokens import KERNEL, STREAM_WORD
 
@@ -105,8 +106,12 @@ def _callees(document: Document, context: CursorContext) -> list[Completion]:
 
 
 def _by_use(document: Document) -> list[Op]:
-    """The ops: those that the program uses most, then in the order in which the families are documented."""
-    used = Counter(s.op for f in document.program.syntax.functions for s in f.function.body if isinstance(s, Apply))
+    """The ops: those that the program uses most, then in the order in which the families are documented.
+
+    Those on tuples, which compute nothing, are among the others however often they are used.
+    """
+    body = (statement for f in document.program.syntax.functions for statement in f.function.body)
+    used = Counter(each.op for each in body if isinstance(each, Apply) and each.op not in TUPLING)
     families = {module.__name__.rpartition(".")[2]: number for number, module in enumerate(FAMILIES)}
     return sorted(map(OPS.__getitem__, OPS), key=lambda op: (-used[op.name], families.get(op.family, -1), op.name))
 

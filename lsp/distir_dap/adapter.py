@@ -56,6 +56,14 @@ CAPABILITIES = {
     ],
 }
 
+EMPTY: dict[str, Json] = {
+    "threads": {"threads": []},
+    "stackTrace": {"stackFrames": [], "totalFrames": 0},
+    "scopes": {"scopes": []},
+    "variables": {"variables": []},
+}
+"""Answers with nothing. VS Code shows the words of a failed stack trace beneath the frames of the stop after it."""
+
 MOST_FRAMES = 1_000
 """More are never sent in one answer: a chain of calls may be as deep as a text is long."""
 
@@ -98,7 +106,7 @@ class Adapter:
             self.connection.failure(request, f"`{request['command']}` is not supported")
             return
         if self.connection.is_cancelled(request):
-            self.connection.failure(request, "cancelled", is_shown=False)
+            self._pass_over(request)
             return
         try:
             handler(request, table(request.get("arguments")))
@@ -111,6 +119,14 @@ class Adapter:
         except Exception as error:  # of ours: the session outlives it
             traceback.print_exc(file=sys.stderr)
             self.connection.failure(request, f"a bug in DistIR: {error!r}")
+
+    def _pass_over(self, request: Json) -> None:
+        """Answer a cancelled request: with nothing, where an editor would list the words of a failure."""
+        empty = EMPTY.get(request["command"])
+        if empty is None:
+            self.connection.failure(request, "cancelled", is_shown=False)
+        else:
+            self.connection.response(request, empty)
 
     # the session
 

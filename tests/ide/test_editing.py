@@ -183,6 +183,10 @@ def test_ops_of_the_program_come_first_and_products_before_tuples():
     ops = [label for label in offered("%y = Ma<|>") if not label.startswith("@")]
     assert {*ops[:4]} == {"Cast", "Gemm", "Relu", "Tanh"}
     assert ops.index("Mul") < ops.index("MatMul") < ops.index("MakeTuple") < ops.index("ReluGrad")
+    head = "func @f(%x, %w) {\n  %t = MakeTuple(%x, %w)\n  %a, %b = UnpackTuple(%t)\n"
+    document, offset = at_cursor(f"{head}  %y = Ma<|>\n  return %y\n}}\n")
+    bundled = [item.label for item in completions(document, offset).items]
+    assert bundled.index("MatMul") < bundled.index("MakeTuple"), "also where tuples are all that there is"
 
 
 def test_types_of_values_are_those_of_the_call_that_is_shown():

@@ -265,6 +265,9 @@ def test_nothing_is_said_of_a_type_that_is_not_known():
     view = viewed(text)
     assert [hint.label for hint in all_hints(view) if hint.kind == "type"] == [": f32[2]@1"]
     assert not [hint for hint in all_hints(view) if "?" in hint.label]
+    open_shape = viewed("func @main(%x, %w) {\n  %y = Gemm(%x, %w)\n  return %y\n}\n")
+    assert str(type_of(open_shape.value("main", "y"))) != "Any", "that it is a matrix is known"
+    assert not all_hints(open_shape), "but neither what of, nor how large"
 
 
 LATE = """func @late(%x: Tensor[Float32, (64, 64), 1]) {

@@ -9,6 +9,7 @@ import * as calls from "./commands/calls";
 import * as compare from "./commands/compare";
 import * as goTo from "./commands/go-to";
 import * as hardware from "./commands/hardware";
+import * as share from "./commands/share";
 import { Transforms } from "./commands/transform";
 import type { Context } from "./context";
 import { PREVIEW, Previews, Programs } from "./programs";
@@ -73,7 +74,7 @@ export function compose(extension: vscode.ExtensionContext, host: Host): Api {
     new Transforms(context),
     tellOfTrouble(made),
     vscode.workspace.registerTextDocumentContentProvider(PREVIEW, context.previews),
-    ...[advice, calls, compare, goTo, hardware, host].flatMap((each) => each.register(context)),
+    ...[advice, calls, compare, goTo, hardware, share, host].flatMap((each) => each.register(context)),
     vscode.commands.registerCommand("distir.restart", () => made.restart()),
     vscode.commands.registerCommand("distir.showLogs", () => log.show()),
     vscode.commands.registerCommand("distir.showServerLogs", () => made.showOutput()),

@@ -24,6 +24,11 @@ export function unmarked(text: string): string {
   return text.replace(/`/g, "'");
 }
 
+/** So many letters of a text, without its middle: names that begin alike differ at their ends. */
+export function withoutMiddle(text: string, letters: number): string {
+  return `${text.slice(0, Math.ceil(letters / 2))}…${text.slice(text.length - Math.floor(letters / 2))}`;
+}
+
 /** A text in lines of at most so many characters, as far as its words allow. */
 export function wrapped(text: string, width = 72): string[] {
   const lines: string[] = [];

@@ -4,9 +4,9 @@ import { MonacoLspClient } from "lsp-client";
 import * as monaco from "monaco";
 import { bytes, seconds } from "../../src/figures";
 import { type TimelinePiece, allPieces } from "../../src/pieces";
+import { fromFragment, toFragment } from "../../src/share";
 import { grammar } from "./grammar";
 import { server } from "./server";
-import { fromFragment, toFragment } from "./share";
 import { useThemes } from "./theme";
 import { type Run, showValues } from "./values";
 
@@ -258,7 +258,11 @@ element("run").onclick = async () => {
 element("share").onclick = async () => {
   const model = editor.getModel();
   if (model === null) return;
-  history.replaceState(null, "", await toFragment({ name: nameOf(model), text: model.getValue(), hardware: hardware.value || undefined }));
+  const chosen = editor.getSelection();
+  const selection = chosen === null ? undefined : ([chosen.startLineNumber, chosen.startColumn, chosen.endLineNumber, chosen.endColumn] as const);
+  const fragment = await toFragment({ name: nameOf(model), text: model.getValue(), hardware: hardware.value || undefined, selection }).catch(failed);
+  if (fragment === undefined) return;
+  history.replaceState(null, "", fragment);
   await navigator.clipboard.writeText(location.href).then(
     () => answer("the address of this program is in the clipboard"),
     () => answer("the address of this program is in the address bar"),
@@ -294,6 +298,10 @@ const shared = await fromFragment(location.hash).catch((error: unknown) => {
 const first = shared ?? programs[0]!;
 if (shared !== undefined) examples.selectedIndex = -1;
 const model = open(first.name, first.text);
+if (shared?.selection !== undefined) {
+  editor.setSelection(new monaco.Range(...shared.selection));
+  editor.revealRangeInCenter(editor.getSelection()!);
+}
 if (unread !== undefined) failed(unread);
 const analysed = server.heardOf(DIAGNOSTICS);
 new MonacoLspClient(server.transport as never);

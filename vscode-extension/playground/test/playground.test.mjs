@@ -112,9 +112,11 @@ test("the address of a shared program opens it, with its machine", options, asyn
   await page.locator("#share").click();
   await says(/the address of this program/);
   const address = await page.evaluate(() => location.href);
-  const { page: second } = await opened(context, address);
+  const { page: second } = await opened(context, `${address.replace(/&at=[^&]*/, "")}&at=6-3-6-5`);
   await says(/on dgx-h100/, second);
   await showing(/pipeline/, second);
+  await second.locator("#editor .selected-text").waitFor({ state: "attached", ...PATIENCE });
+  assert.equal(await second.locator("#editor .active-line-number").innerText(), "6", "at the place that was selected");
   await second.close();
 });
 

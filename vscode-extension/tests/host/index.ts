@@ -10,6 +10,7 @@ import { Trace } from "vscode-languageclient/node";
 import type { Api } from "../../src/extension";
 import { type AdviceList, type Comparison, type Hardware, type Status, type WhatIf, ask } from "../../src/requests";
 import { messageOf } from "../../src/server/messages";
+import { fromFragment } from "../../src/share";
 import type { Found } from "../../src/views/search";
 
 const folder = (): string => vscode.workspace.workspaceFolders?.[0]?.uri.fsPath ?? "";
@@ -248,6 +249,24 @@ const tests: Record<string, () => Promise<void>> = {
     assert.equal(document.lineAt(vscode.window.activeTextEditor?.selection.active.line ?? 0).text, seen[1]);
     await vscode.commands.executeCommand("distir.nextWait");
     assert.notEqual(document.lineAt(vscode.window.activeTextEditor?.selection.active.line ?? 0).text, seen[1]);
+  },
+
+  async "a link holds the program, its machine and the selection, for the playground of the setting"() {
+    const document = await open("mlp.dir");
+    await simulated(document);
+    const offered = vscode.commands.executeCommand("distir.share", document.uri); // waits for an answer that nobody gives
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await set("playground", "https://example.org/playground/#old");
+    const editor = await vscode.window.showTextDocument(document);
+    editor.selection = new vscode.Selection(4, 2, 4, 8);
+    const link = await vscode.commands.executeCommand<string>("distir.share", document.uri);
+    await set("playground", undefined);
+    assert.match(link, /^https:\/\/example\.org\/playground\/#name=/);
+    assert.equal(await vscode.env.clipboard.readText(), link);
+    const { name, text, hardware, selection } = (await fromFragment(link.slice(link.indexOf("#"))))!;
+    assert.deepEqual([name, text, hardware, selection], ["mlp.dir", document.getText(), "dgx-a100", [5, 3, 5, 9]]);
+    await vscode.commands.executeCommand("notifications.clearAll");
+    assert.equal(await offered, undefined, "without a playground there is no link");
   },
 
   async "bars beside lines are asked for unless the setting says no"() {
@@ -578,7 +597,7 @@ export async function run(): Promise<void> {
       console.log(`ok ${name} (${Date.now() - begun} ms)`);
     } catch (error) {
       failed.push(name);
-      for (const each of ["hardware", "nodes", "advice", "lineTimes", "entry", "bind", "simulation.limit", "readLimit", "trace.server", "interpreter"]) await set(each, undefined);
+      for (const each of ["hardware", "nodes", "advice", "lineTimes", "playground", "entry", "bind", "simulation.limit", "readLimit", "trace.server", "interpreter"]) await set(each, undefined);
       console.log(`FAILED ${name}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
     }
   }

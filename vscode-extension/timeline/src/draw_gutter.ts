@@ -1,5 +1,6 @@
 // The names of lanes, left of them: which device, how busy, its memory. A click there opens or closes the device.
 
+import { withoutMiddle } from "../../src/figures";
 import { SMALL, type Pen } from "./draw";
 import { AXIS, GUTTER, type Row } from "./layout";
 import type { Scene } from "./scene";
@@ -80,12 +81,11 @@ function nameOf({ stream, device, devices, lane }: Row): string {
   return `${devices.length}× ${device}${dense ? "–" : " … "}${devices.at(-1)}`;
 }
 
-/** As much of a text as has room, in pixels, without its middle: names that begin alike differ at their ends. */
+/** As much of a text as has room, in pixels. */
 export function shortened(pen: Pick<Pen, "measureText">, text: string, room: number): string {
   const fits = (shown: string): boolean => pen.measureText(shown).width <= room;
   if (fits(text)) return text;
-  let length = text.length - 1;
-  const without = (): string => `${text.slice(0, Math.ceil(length / 2))}…${text.slice(text.length - Math.floor(length / 2))}`;
-  while (length > 1 && !fits(without())) length -= 1;
-  return without();
+  let letters = text.length - 1;
+  while (letters > 1 && !fits(withoutMiddle(text, letters))) letters -= 1;
+  return withoutMiddle(text, letters);
 }

@@ -4,7 +4,7 @@ import { LABEL, type Pen } from "./draw";
 import type { Lane } from "./lane";
 import { type Row, SLICE } from "./layout";
 import type { Scene } from "./scene";
-import { nameOf, slicesOf } from "./slices";
+import { fittedName, slicesOf } from "./slices";
 import { pixel, Strip } from "./strip";
 import { HUES } from "./theme";
 
@@ -36,11 +36,10 @@ export function drawSlices(pen: Pen, scene: Scene, row: Row, lane: Lane): void {
         pen.globalAlpha = hue === undefined ? (i % 2 === 0 ? 0.16 : 0.26) : i % 2 === 0 ? 0.3 : 0.42;
         pen.fillRect(left, top, wide - (wide > 3 ? 1 : 0), high);
         pen.globalAlpha = 1;
-        const room = Math.floor((wide - 6) / letter);
-        const text = nameOf(part);
-        if (room < 1 || (room < 3 && text.length > room)) return;
+        const text = fittedName(part, Math.floor((wide - 6) / letter));
+        if (text === "") return;
         pen.fillStyle = theme.text;
-        pen.fillText(text.length <= room ? text : `${text.slice(0, room - 1)}…`, left + 3, top + high / 2 + 0.5);
+        pen.fillText(text, left + 3, top + high / 2 + 0.5);
       },
     });
     strip.paint(pen, top, high);

@@ -105,6 +105,9 @@ export function fillLegend(legend: HTMLElement, { colouring, theme, model }: Sce
   const used = new Set(colouring.slotOf ?? []);
   const paints = paintsOf(theme, colouring);
   const classes = colouring.names.flatMap((name, slot) => (used.has(slot) ? [entry("colour", name, paints[slot].fill)] : []));
+  /** What bars are marked with, unless they have a colour of that meaning. */
+  const marked = (kind: string, text: string): HTMLElement[] =>
+    colouring.names.some((name, slot) => name === text && used.has(slot)) ? [] : [entry(kind, text)];
   const hasCommunication = model.groups.some(({ communication }) => communication !== null);
   const memories = model.devices.flatMap(({ memory }) => (memory !== null && layersOf(memory) !== null ? [memory] : []));
   const held = new Set(memories.flatMap((curve) => curve.parts!.map((part) => part.name)));
@@ -112,9 +115,9 @@ export function fillLegend(legend: HTMLElement, { colouring, theme, model }: Sce
   const parts = PARTS.flatMap(([name], i) => (held.has(name) ? [entry("colour", name, fills[i].fill)] : []));
   legend.replaceChildren(
     ...(classes.length > 0 ? classes : [entry("compute", "computes")]),
-    ...(hasCommunication ? [entry("communication", "communicates")] : []),
+    ...(hasCommunication ? marked("communication", "communication") : []),
     entry("wait", "waits"),
-    entry("critical", "critical path"),
+    ...marked("critical", "critical path"),
     ...(parts.length > 0 ? [element("span", { class: "heading" }, "memory:"), ...parts] : [entry("memory", "memory")]),
   );
 }

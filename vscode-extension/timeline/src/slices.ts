@@ -1,5 +1,6 @@
 // What ops are part of, as slices above them: what they are done for, and the functions that are called, outermost first.
 
+import { withoutMiddle } from "../../src/figures";
 import type { Lane } from "./lane";
 import type { Model } from "./model";
 import type { CallPlace, Work } from "./protocol";
@@ -83,6 +84,20 @@ function cut(lane: Lane, numberOf: (bar: number) => number, part: (bar: number) 
 /** What is written on a slice. */
 export function nameOf(part: Part): string {
   return part.kind === "call" ? `@${part.name}` : workName(part.work);
+}
+
+/** So many letters of a name, at its start or its end, tell something. */
+const LEAST = 3;
+
+/** The same in so many letters. A microbatch keeps its number, alone where no more has room: the phase has a colour. */
+export function fittedName(part: Part, room: number): string {
+  const whole = nameOf(part);
+  if (whole.length <= room) return whole;
+  const number = part.kind === "work" ? String(part.work.microbatch ?? "") : "";
+  if (number === "" && room >= 2 * LEAST) return withoutMiddle(whole, room - 1);
+  if (number === "") return room > LEAST ? `${whole.slice(0, room - 1)}…` : "";
+  const letters = room - number.length - 2;
+  return letters >= LEAST ? `${whole.slice(0, letters)}… ${number}` : number.length <= room ? number : "";
 }
 
 /** A phase and a microbatch in words: `backward 3`. */

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { load } from "./load.mjs";
 import { calling, inColumns, random, replicas, schedule, small, streaming, training } from "./samples.mjs";
 
-const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, summary, waiting, topOf, usualOf, upTo, slicesOf, levelsOf, nameOf, colouring, colouringsOf, bestColouring, Mix, equalDevices, totals, expanded, partsAt, PARTS, HUES, COMMUNICATION, shortened, peakOf } =
+const { Model, Viewport, rowsOf, rowAt, search, neighbour, duration, bytes, deviceNames, facts, named, place, compared, summary, waiting, topOf, usualOf, upTo, slicesOf, levelsOf, nameOf, colouring, colouringsOf, bestColouring, Mix, equalDevices, totals, expanded, partsAt, PARTS, HUES, COMMUNICATION, shortened, fittedName, peakOf } =
   await load("model", "viewport", "layout", "search", "words", "draw_memory", "slices", "colouring", "equal", "totals", "expand", "theme", "draw_gutter");
 
 test("what is painted of a lane is what runs there, whatever part is seen", () => {
@@ -204,6 +204,16 @@ test("two devices fill a page, and long names keep both their ends", () => {
   const pen = { measureText: (text) => ({ width: 10 * text.length }) };
   assert.equal(shortened(pen, "1 gather_weights_of_layer_12", 120), "1 gath…er_12");
   assert.equal(shortened(pen, "1 reduce", 120), "1 reduce");
+});
+
+test("a slice that is too narrow for its name keeps the microbatch, and the end of a function's name", () => {
+  const work = (phase, microbatch) => ({ kind: "work", work: { phase, microbatch } });
+  const call = { kind: "call", name: "stage_1_accumulate", place: {} };
+  const cut = (part) => [20, 9, 7, 5, 2, 1].map((room) => fittedName(part, room));
+  assert.deepEqual(cut(work("forward", 1)), ["forward 1", "forward 1", "forw… 1", "1", "1", "1"]);
+  assert.deepEqual(cut(work("backward", 12)), ["backward 12", "backw… 12", "bac… 12", "12", "12", ""]);
+  assert.deepEqual(cut(work("optimizer", null)), ["optimizer", "optimizer", "opt…zer", "opti…", "", ""]);
+  assert.deepEqual(cut(call), ["@stage_1_accumulate", "@sta…late", "@st…ate", "@sta…", "", ""]);
 });
 
 test("what is beside tensors in a memory is called so", () => {

@@ -540,11 +540,14 @@ describe("the view in a browser", { skip: missing }, () => {
       ]);
     assert.equal(await page.getByLabel("Colour by").inputValue(), "phase", "what says most");
     assert.match(await legend.textContent(), /forward.*backward.*communication/);
+    const entries = async () => (await legend.locator("span:not(.heading)").allTextContents()).filter((text) => /communicat|critical/.test(text));
+    assert.deepEqual(await entries(), ["communication", "critical path"], "each once");
     const seen = new Set([await pixel()]);
     for (const [by, text] of [["microbatch", "microbatch 1"], ["op", "Relu"], ["critical path", "critical path"]]) {
       await page.getByLabel("Colour by").selectOption(by);
       await drawn(page);
       assert.ok((await legend.textContent()).includes(text), by);
+      assert.equal((await entries()).length, 2, by);
       seen.add(await pixel());
     }
     assert.ok(seen.size > 1);
@@ -605,6 +608,14 @@ describe("the view in a browser", { skip: missing }, () => {
     const { page } = view;
     const fills = await page.locator("#legend .colour").evaluateAll((all) => all.map((each) => getComputedStyle(each).backgroundColor));
     assert.ok(fills.length > 2 && new Set(fills).size === fills.length, fills.join());
+    await page.keyboard.press("c");
+    const pressed = page.getByRole("button", { name: "Dim what is not on the critical path" });
+    const { adjusted, ground, ink } = await pressed.evaluate((each) => {
+      const { forcedColorAdjust: adjusted, backgroundColor: ground, color: ink } = getComputedStyle(each);
+      return { adjusted, ground, ink };
+    });
+    assert.equal(adjusted, "none", "the system paints no ground of its own behind its letters, which would hide them");
+    assert.notEqual(ground, ink);
     await done(view);
   });
 
