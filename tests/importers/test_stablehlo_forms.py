@@ -667,7 +667,7 @@ def test_bits_that_may_be_random_and_shifts_of_unknown_size_are_refused(tmp_path
     """What is made of random keys is not followed: nothing that is computed of it may look as if it were."""
     with pytest.raises(ImportRefused, match="of UInt32 has no op here"):
         imported(tmp_path, bits("ui32", "logical"))
-    with pytest.raises(ImportRefused, match="`stablehlo.shift_right_logical` of Int32"):
+    with pytest.raises(ImportRefused, match=r"shift_right_logical` of Int32"):
         imported(tmp_path, bits("i32", "logical"))
     with pytest.raises(ImportRefused, match="by another than a known number of bits"):
         imported(tmp_path, bits("ui8", "logical").replace("dense<3>", "dense<8>"))

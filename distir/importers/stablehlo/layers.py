@@ -88,7 +88,7 @@ def _convolution(into: StableHlo, operation: MlirOperation, operands: Sequence[s
 def _transposed_convolution(
     into: StableHlo, operation: MlirOperation, x: str, weights: str, window: dict[str, Any], groups: int
 ) -> str:
-    """The sum over places `i` of `x` and `k` of weights at `i * dilation - k * gap + low`, counted from the last `k`."""
+    """The sum over places `i` of `x` and `k` of weights, at `i * spread - k * gap + low`: counted from the last `k`."""
     if any(n != 1 for n in window["stride"]):
         refuse("a convolution with strides, and elements between those of its operand", operation.place)
     features, inner, *kernel = into.shape(weights)
