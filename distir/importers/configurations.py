@@ -226,6 +226,39 @@ def copied_configuration(model: Any, config: Any, shape: Shape) -> tuple[Any, Sh
     return copied, fewer
 
 
+ELSEWHERE: Mapping[str, str] = {
+    "peft_type": "an adapter of PEFT, whose model is another file's",
+    "_class_name": "a configuration of diffusers",
+    "architecture": "a configuration of timm",
+    "n_kv_heads": "of parameters as Meta and Mistral write them (`params.json`)",
+    "bos_token_id": "a configuration of generation (`generation_config.json`), or one cut short",
+}
+"""What JSON without `model_type` is that has this key, unless an earlier one is there."""
+
+
+def _no_configuration(path: str, stated: Mapping[str, Any]) -> ImportRefused:
+    """Why a file without `model_type` is not read."""
+    found = "it is no configuration of transformers"
+    if stated.get("architectures"):
+        said = ", ".join(f"`{name}`" for name in stated["architectures"])
+        advice = f"name the family of {said}, as `--set model_type=llama`"
+        return ImportRefused(f"`{path}` has no `model_type`", advice)
+    known = next((said for key, said in ELSEWHERE.items() if key in stated), None)
+    found = found if known is None else f"{found}, but {known}"
+    return ImportRefused(f"`{path}` has no `model_type`: {found}", "name a `config.json` of transformers")
+
+
+def _quantized(stated: Mapping[str, Any]) -> list[str]:
+    """What is to be said where the weights of a model are published in fewer bits."""
+    given = stated.get("quantization_config")
+    if not isinstance(given, dict):
+        return []
+    said = cast("dict[str, Any]", given)
+    method = str(said.get("quant_method") or "an unnamed method")
+    bits = f" in {said['bits']} bits" if isinstance(said.get("bits"), int) else ""
+    return [f"weights are published quantised{bits} (`{method}`): the program has them, and computes, in `--dtype`"]
+
+
 def _configured(transformers: Any, source: str, shape: Shape) -> tuple[Any, list[str]]:
     """The configuration, with what is to be changed in it, and what is to be said of it. Raises ImportRefused."""
     path = os.path.join(source, "config.json") if os.path.isdir(source) else source
@@ -234,10 +267,10 @@ def _configured(transformers: Any, source: str, shape: Shape) -> tuple[Any, list
         stated = _read(path)
         kind = shape.settings.get("model_type", stated.get("model_type", ""))
         if not kind or not isinstance(kind, str):
-            raise ImportRefused(f"`{path}` has no `model_type`: it is no configuration of transformers")
+            raise _no_configuration(path, stated)
     else:
         stated, kind = {}, source
-    remarks: list[str] = []
+    remarks: list[str] = _quantized(stated)
     if kind not in families:
         if source.endswith(".json") and not stated:
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), source)

@@ -41,6 +41,7 @@ from distir.ir import (
     Function,
     Literal,
     Module,
+    Shape,
     TensorType,
     identity,
     names,
@@ -86,6 +87,8 @@ class GraphTranslation(Translation):
         elif (nodes := contributed.expansion(node)) is not None:
             self.used |= {name for part in nodes for name in needs(part)}
             self.nodes(nodes)
+        elif nodes := self._with_channel(node):
+            self.nodes(nodes)
         elif node.domain == contributed.OURS:
             self.wanted.setdefault(node.output[0], re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.op_type).lower())
             self._apply(node, node.op_type)
@@ -109,6 +112,24 @@ class GraphTranslation(Translation):
             self._apply(self._trimmed(node), node.op_type)
         else:
             self._expanded(node)
+
+    def _with_channel(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """`STFT` of (batch, samples), as runtimes take it, with the last dimension of 1 that ONNX asks for."""
+        if node.domain not in STANDARD or node.op_type != "STFT" or len(self._shape_of(node.input[0]) or ()) != 2:
+            return []
+        from onnx import TensorProto, helper
+
+        axis, signal = f"{node.output[0]}.axis", f"{node.output[0]}.signal"
+        last = helper.make_node("Constant", [], [axis], value=helper.make_tensor(axis, TensorProto.INT64, [1], [2]))
+        widened = type(node)()
+        widened.CopyFrom(node)
+        widened.input[0] = signal
+        return [last, helper.make_node("Unsqueeze", [node.input[0], axis], [signal]), widened]
+
+    def _shape_of(self, name: str) -> Shape | None:
+        """The shape of a value of the graph; None where it is not known."""
+        found = type_of(self.values[self.env[name]]) if name in self.env else None
+        return found.shape if isinstance(found, TensorType) else None
 
     def finish(self, outputs: Iterable[str], small: int = SMALL) -> Function:
         """The function that returns these values of the graph. Raises ImportRefused where one is missing."""

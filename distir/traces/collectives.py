@@ -77,7 +77,9 @@ BYTES = {
 """Of an element, by the names that torch gives types in traces (C++'s, and c10's), without spaces and underscores."""
 
 _CALLS = re.compile(r"_?c10d(?:_functional)?(?:_autograd)?::|[a-z]*ccl:|ucc:|mpi:|gloo:|record_param_comms$")
-_KERNELS = re.compile(r"[nr]ccl|msccl")
+_KERNELS = re.compile(r"[nrhe]ccl|msccl|(?:nv|roc)shmem|userbuffers")
+_EXPERTS = re.compile(r"(?:deepep|mori)::.*(?:dispatch|combine)(?!layout)")
+"""Kernels of DeepEP and MORI, which send tokens to their experts and back."""
 _NAMED = re.compile(r"allreduce|allgather|reducescatter|alltoall|crossdevicereduce")
 _NAMED_BY_NCCL = re.compile(f"{_NAMED.pattern}|broadcast|sendrecv|reduce|send|recv|gather|scatter")
 
@@ -114,6 +116,8 @@ def collective(name: str, nbytes: int | None = None) -> RecordedCollective | Non
 def by_kernel(name: str) -> RecordedCollective | None:
     """What a kernel's own name says of communication; None for one that computes."""
     plain = re.split(r"[(<]", name.removeprefix("void "))[0].lower().replace("_", "")
+    if _EXPERTS.search(plain):
+        return RecordedCollective("alltoall")
     of_backend = _KERNELS.search(plain)
     found = _NAMED_BY_NCCL.search(plain, of_backend.end()) if of_backend else _NAMED.search(plain)
     if found is None:

@@ -87,6 +87,8 @@ def _read(text: BinaryIO, most: int) -> bytes:
 def _at_once(text: bytes, head: dict[str, Any]) -> Iterator[Record]:
     if not text.strip():
         raise TraceError("it is empty", "export it again, after the profiler has stopped")
+    if (known := strangers.text(text)) is not None:
+        raise TraceError(f"it is {known}", strangers.EXPORT)
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise TraceError("byte 0 is not UTF-8", "convert it to UTF-8")
     try:
@@ -175,7 +177,7 @@ class _Bounded:
 
 def _event(found: object) -> Record:
     if not isinstance(found, dict):
-        raise TraceError("an event is not a JSON object")
+        raise TraceError("an event is not a JSON object: the file is no list of events", strangers.EXPORT)
     return cast("Record", found)
 
 

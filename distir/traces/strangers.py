@@ -14,6 +14,21 @@ DOCUMENTS: Mapping[frozenset[str], str] = {
 }
 """What JSON without `traceEvents` is that has these keys."""
 
+BEGINNINGS: Mapping[bytes, str] = {
+    b"PK\x03\x04": "an archive (zip); unpack it",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it, or compress with gzip",
+    b"BZh": "compressed with bzip2; unpack it, or compress with gzip",
+    b"\xfd7zXZ": "compressed with xz; unpack it, or compress with gzip",
+    b"SQLite format 3": "a database (SQLite), as Nsight Systems and rocprof export one",
+    b"\x80": "a pickle, as torch writes snapshots of its allocator",
+    b"version https://git-lfs": "a pointer of Git LFS to the file; fetch that with `git lfs pull`",
+    b"<": "HTML or XML, as of a page or of `export_memory_timeline`",
+}
+"""What a file is that begins so, and is no JSON."""
+
+ARCHIVE = 257, b"ustar"
+"""What an archive of tar has there."""
+
 PROCESSES: Mapping[str, str] = {
     "/device:": "a profile of XLA or TensorFlow",
     "/host:": "a profile of XLA or TensorFlow",
@@ -23,6 +38,14 @@ PROCESSES: Mapping[str, str] = {
     "MainProcess": "a trace of VizTracer",
 }
 """What a trace is of which a process is called so."""
+
+
+def text(data: bytes) -> str | None:
+    """What a file is that is no JSON, if it is known."""
+    at, mark = ARCHIVE
+    if data[at : at + len(mark)] == mark:
+        return "an archive (tar); unpack it"
+    return next((said for begin, said in BEGINNINGS.items() if data.lstrip().startswith(begin)), None)
 
 
 def document(keys: Collection[str]) -> str | None:

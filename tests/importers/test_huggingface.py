@@ -718,6 +718,34 @@ def test_bad_input_is_said_in_one_message(command, args, said, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"peft_type": "LORA", "r": 8, "target_modules": ["q_proj"]}, "an adapter of PEFT"),
+        ({"_class_name": "UNet2DConditionModel", "act_fn": "silu"}, "a configuration of diffusers"),
+        ({"architecture": "resnet50", "num_classes": 1000}, "a configuration of timm"),
+        ({"dim": 64, "n_heads": 4, "n_kv_heads": 2}, "as Meta and Mistral write them"),
+        ({"bos_token_id": 1, "eos_token_id": 2}, "a configuration of generation"),
+        ({"architectures": ["LlamaForCausalLM"], "hidden_size": 64}, "name the family of `LlamaForCausalLM`"),
+    ],
+)
+def test_what_json_is_that_is_no_configuration(command, stated, said, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    found = command("import", "hf", tmp_path / "config.json", "--no-weights", "-o", tmp_path / "out.dir")
+    assert found.code == 2
+    assert said in found.err
+
+
+def test_weights_in_fewer_bits_are_said(command, tmp_path):
+    """As GPTQ, AWQ and DeepSeek publish theirs: the program has them in the elements that it is asked for."""
+    stated = {"model_type": "llama", **DECODER, "quantization_config": {"quant_method": "gptq", "bits": 4}}
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    options = ("--seq", 8, "--no-weights", "--no-compare")
+    found = command("import", "hf", tmp_path / "config.json", *options, "-o", tmp_path / "out.dir")
+    assert found.code == 0, found.err
+    assert "published quantised in 4 bits (`gptq`)" in found.err
+
+
 ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 THROUGH_TRAINING = {
     "CodeGen": {

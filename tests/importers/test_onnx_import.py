@@ -396,3 +396,18 @@ def test_weights_inside_the_branch_that_is_taken(tmp_path, rows, held_by):
     module = imported(tmp_path, proto)
     assert len(module.weights) == (rows == 300)
     assert_agrees(module, proto, {"x": weight(2, rows, seed=1)}, 1e-5)
+
+
+@pytest.mark.parametrize("channel", [(), (1,)], ids=["as runtimes take it", "as ONNX asks for"])
+def test_frames_of_a_signal_without_a_channel(tmp_path, channel):
+    """As onnx-asr 0.12.0 has it: `STFT` of (batch, samples), which ONNX Runtime takes, too."""
+    nodes = [node("STFT", "x step window", "y")]
+    constants = {"step": np.array(2), "window": np.hanning(4).astype(np.float32)}
+    proto = model(nodes, {"x": (FLOAT, ["b", 8, *channel])}, {"y": (FLOAT, ["b", 3, 3, 2])}, constants)
+    x = weight(2, 8)
+    frames = np.stack([x[:, at : at + 4] for at in (0, 2, 4)], 1) * constants["window"]
+    expected = np.fft.rfft(frames)
+    found = imported(tmp_path, proto)
+    assert not distir.check(found)
+    (y,) = distir.run(found, {"x": x.reshape(2, 8, *channel), **found.weights}).values()
+    np.testing.assert_allclose(y[..., 0] + 1j * y[..., 1], expected, rtol=1e-5, atol=1e-6)

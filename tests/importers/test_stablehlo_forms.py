@@ -540,3 +540,154 @@ def test_an_order_of_devices_that_no_mesh_has_is_refused(tmp_path):
     params = '%arg0: tensor<8x4xf32> {mhlo.sharding = "{devices=[4,1]0,2,3,1}"}'
     with pytest.raises(ImportRefused, match="devices in another order than the axes of the mesh"):
         imported(tmp_path, function(body, params, "tensor<8x4xf32>"))
+
+
+# Convolutions with elements between those of their operand, with groups of a batch; integers' bits; angles.
+
+
+def convolved(window, params, result, labels="[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]", groups=(1, 1)):
+    types = ", ".join(f"tensor<{shape}xf32>" for shape in params)
+    body = (
+        f"%0 = stablehlo.convolution(%arg0, %arg1) dim_numbers = {labels}, window = {{{window}}} "
+        f"{{batch_group_count = {groups[0]} : i64, feature_group_count = {groups[1]} : i64}} : ({types}) -> tensor<{result}xf32>\n"
+        f"return %0 : tensor<{result}xf32>"
+    )
+    given = ", ".join(f"%arg{i}: tensor<{shape}xf32>" for i, shape in enumerate(params))
+    return function(body, given, f"tensor<{result}xf32>")
+
+
+def plainly(x, w, low, high, stride=1, spread=1, gap=1, reverse=False):
+    """A convolution along one dimension: `x` is (batch, places, channels), `w` (places, channels, features)."""
+    wide = np.zeros((x.shape[0], (x.shape[1] - 1) * spread + 1, x.shape[2]))
+    wide[:, ::spread] = x
+    wide = np.pad(wide, ((0, 0), (max(low, 0), max(high, 0)), (0, 0)))
+    wide = wide[:, max(-low, 0) : wide.shape[1] - max(-high, 0)]
+    kernel = w[::-1] if reverse else w
+    count = (wide.shape[1] - (len(w) - 1) * gap - 1) // stride + 1
+    return np.stack([sum(wide[:, i * stride + k * gap] @ kernel[k] for k in range(len(w))) for i in range(count)], 1)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("low", "high", "stride", "spread", "gap"),
+    [(1, 2, 1, 2, 1), (2, 2, 1, 3, 2), (4, 5, 1, 2, 1), (0, 0, 1, 2, 1), (-1, 1, 1, 1, 1), (-2, -1, 2, 1, 1)],
+)
+def test_a_convolution_of_what_is_spread_or_cut(tmp_path, low, high, stride, spread, gap, reverse):
+    """As jax writes gradients of convolutions with strides, and `conv_transpose`; the second dimension is one."""
+    x, w = random(2, 7, 3), random(3, 3, 4)
+    expected = plainly(x, w, low, high, stride, spread, gap, reverse)
+    window = (
+        f"stride = [{stride}, 1], pad = [[{low}, {high}], [0, 0]], lhs_dilate = [{spread}, 1], "
+        f"rhs_dilate = [{gap}, 1], reverse = [{str(reverse).lower()}, false]"
+    )
+    text = convolved(window, ("2x7x1x3", "3x1x3x4"), f"2x{expected.shape[1]}x1x4")
+    found = imported(tmp_path, text)
+    assert ops(found)["ConvTranspose" if spread > 1 else "Conv"] == 1
+    given = run(found, x[:, :, None], w[:, None])[0]
+    np.testing.assert_allclose(given[:, :, 0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("spread", [1, 2])
+def test_groups_of_channels_and_of_a_batch_have_weights_of_their_own(tmp_path, spread):
+    x, w = random(4, 5, 3), random(2, 3, 6)
+    by_batch = [plainly(x[2 * i : 2 * i + 2], w[..., 3 * i : 3 * i + 3], 1, 1, spread=spread) for i in range(2)]
+    expected = np.concatenate(by_batch, 2)
+    window = f"pad = [[1, 1], [0, 0]], lhs_dilate = [{spread}, 1]"
+    text = convolved(window, ("4x5x1x3", "2x1x3x6"), f"2x{expected.shape[1]}x1x6", groups=(2, 1))
+    given = run(imported(tmp_path, text), x[:, :, None], w[:, None])[0]
+    np.testing.assert_allclose(given[:, :, 0], expected, rtol=1e-4, atol=1e-5)
+
+    x = random(2, 5, 6)
+    by_channel = [plainly(x[..., 3 * i : 3 * i + 3], w[..., 3 * i : 3 * i + 3], 1, 1, spread=spread) for i in range(2)]
+    expected = np.concatenate(by_channel, 2)
+    text = convolved(window, ("2x5x1x6", "2x1x3x6"), f"2x{expected.shape[1]}x1x6", groups=(1, 2))
+    given = run(imported(tmp_path, text), x[:, :, None], w[:, None])[0]
+    np.testing.assert_allclose(given[:, :, 0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_of_a_maximum_over_windows(tmp_path):
+    """As `jax.grad` writes it of `reduce_window`, which `flax.linen.max_pool` is."""
+    body = """
+%c = stablehlo.constant dense<0.0> : tensor<f32>
+%0 = "stablehlo.select_and_scatter"(%arg0, %arg1, %c) <{padding = dense<0> : tensor<4x2xi64>, window_dimensions = array<i64: 1, 2, 2, 1>, window_strides = array<i64: 1, 2, 2, 1>}> ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  %9 = stablehlo.compare GE, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  stablehlo.return %9 : tensor<i1>
+}, {
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  %9 = stablehlo.add %a, %b : tensor<f32>
+  stablehlo.return %9 : tensor<f32>
+}) : (tensor<2x4x6x3xf32>, tensor<2x2x3x3xf32>, tensor<f32>) -> tensor<2x4x6x3xf32>
+return %0 : tensor<2x4x6x3xf32>"""
+    params = "%arg0: tensor<2x4x6x3xf32>, %arg1: tensor<2x2x3x3xf32>"
+    found = imported(tmp_path, function(body, params, "tensor<2x4x6x3xf32>"))
+    assert ops(found)["MaxPoolGrad"] == 1
+    x, dy = random(2, 4, 6, 3), random(2, 2, 3, 3)
+    most = x.reshape(2, 2, 2, 3, 2, 3).max((2, 4)).repeat(2, 1).repeat(2, 2)
+    expected = np.where(x == most, dy.repeat(2, 1).repeat(2, 2), 0)
+    np.testing.assert_array_equal(run(found, x, dy)[0], expected)
+    least = body.replace("compare GE", "compare LE")
+    with pytest.raises(ImportRefused, match="but to the greatest"):
+        imported(tmp_path, function(least, params, "tensor<2x4x6x3xf32>"))
+
+
+BITS = """
+%c = stablehlo.constant dense<3> : tensor<6xTYPE>
+%0 = stablehlo.and %arg0, %c : tensor<6xTYPE>
+%1 = stablehlo.or %arg0, %c : tensor<6xTYPE>
+%2 = stablehlo.xor %arg0, %c : tensor<6xTYPE>
+%3 = stablehlo.not %arg0 : tensor<6xTYPE>
+%4 = stablehlo.shift_left %arg0, %c : tensor<6xTYPE>
+%5 = stablehlo.shift_right_KIND %arg0, %c : tensor<6xTYPE>
+return %0, %1, %2, %3, %4, %5 : RESULTS"""
+
+
+def bits(type, kind):
+    results = ", ".join(f"tensor<6x{type}>" for _ in range(6))
+    body = BITS.replace("TYPE", type).replace("KIND", kind).replace("RESULTS", results)
+    return function(body, f"%arg0: tensor<6x{type}>", f"({results})")
+
+
+@pytest.mark.parametrize(
+    ("type", "dtype", "kind"),
+    [("i32", np.int32, "arithmetic"), ("i8", np.int8, "arithmetic"), ("ui8", np.uint8, "logical")],
+)
+def test_bits_of_integers(tmp_path, type, dtype, kind):
+    """As weights of four bits are unpacked."""
+    x = np.array([0, 1, 7, 100, -9, -128]).astype(dtype)
+    by = dtype(3)
+    for found, expected in zip(
+        run(imported(tmp_path, bits(type, kind)), x), [x & by, x | by, x ^ by, ~x, x << by, x >> by], strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == dtype
+
+
+def test_bits_that_may_be_random_and_shifts_of_unknown_size_are_refused(tmp_path):
+    """What is made of random keys is not followed: nothing that is computed of it may look as if it were."""
+    with pytest.raises(ImportRefused, match="of UInt32 has no op here"):
+        imported(tmp_path, bits("ui32", "logical"))
+    with pytest.raises(ImportRefused, match=r"shift_right_logical` of Int32"):
+        imported(tmp_path, bits("i32", "logical"))
+    with pytest.raises(ImportRefused, match="by another than a known number of bits"):
+        imported(tmp_path, bits("ui8", "logical").replace("dense<3>", "dense<8>"))
+
+
+@pytest.mark.parametrize(
+    ("operation", "computed"),
+    [
+        ("stablehlo.cbrt %arg0", lambda x, y: np.cbrt(x)),
+        ("stablehlo.round_nearest_afz %arg0", lambda x, y: np.sign(x) * np.floor(np.abs(x) + 0.5)),
+        ("stablehlo.atan2 %arg0, %arg1", lambda x, y: np.arctan2(x, y)),
+        ("chlo.asinh %arg0", lambda x, y: np.arcsinh(x)),
+        ("chlo.sinh %arg0", lambda x, y: np.sinh(x)),
+        ("chlo.atan %arg0", lambda x, y: np.arctan(x)),
+    ],
+)
+def test_functions_of_a_number(tmp_path, operation, computed):
+    x = np.array([0, 0.5, -0.5, 1.5, -2.5, 2, -3, 0.25], np.float32)
+    y = np.array([0, 1, 0, -1, -2, 0, 2, -0.5], np.float32)
+    body = f"%0 = {operation} : tensor<8xf32>\nreturn %0 : tensor<8xf32>"
+    text = function(body, "%arg0: tensor<8xf32>, %arg1: tensor<8xf32>", "tensor<8xf32>")
+    found = run(imported(tmp_path, text), x, y)[0]
+    np.testing.assert_allclose(found, computed(x, y), rtol=1e-6, atol=1e-7)

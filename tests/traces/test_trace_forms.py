@@ -58,6 +58,12 @@ def patterns(found):
         ([], "ncclAllReduceRingLLKernel_sum_f32(ncclColl)", "allreduce"),
         ([], "ncclSymkDevKernel_AllGather_LL(ncclSymkDevWorkArgs4K)", "allgather"),
         ([], "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", "communication"),
+        # deepseek-ai/DeepEP, csrc/kernels; ROCm/mori; TransformerEngine's userbuffers.
+        ([], "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*, int*)", "alltoall"),
+        ([], "void deep_ep::internode_ll::combine<true, 7168, 9>(void*, void*)", "alltoall"),
+        ([], "void mori::moe::EpDispatchIntraNodeKernel<__hip_bfloat16>(mori::moe::Args)", "alltoall"),
+        ([], "kuserbuffers_pushrecv(int, int, int*)", "send"),
+        ([], "void userbuffers_fp16_sum_inplace_gpu_rr_rs<2>(int, int*)", "communication"),
     ],
 )
 def test_a_collective_is_what_launched_it(around, kernel, pattern, distir, tmp_path):
@@ -74,6 +80,16 @@ def test_a_collective_is_what_launched_it(around, kernel, pattern, distir, tmp_p
     assert any("nothing recorded says which collective" in note for note in found["notes"]) == (
         pattern == "communication"
     )
+
+
+def test_a_kernel_that_counts_tokens_of_experts_computes(distir, tmp_path):
+    rank = Rank(0, 4)
+    for number in (1, 2):
+        step(rank, number, 1000 * number, ops=3)
+        name = "void deep_ep::layout::get_dispatch_layout<256, 4, 8>(long const*)"
+        rank.kernel(name, 1000 * number + 820, 1000 * number + 850, 100)
+    _, row = shown(distir, write(rank, tmp_path / "rank0.json"))
+    assert row["communication_s"] == 0
 
 
 def test_record_param_comms_says_sizes_and_group(distir, tmp_path):
@@ -329,3 +345,25 @@ def test_what_a_file_is_that_is_no_trace_of_torch(document, said, distir, tmp_pa
     ended = distir("import", "trace", path)
     assert ended.code == 2
     assert said in ended.err
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"PK\x03\x04" + bytes(40), "an archive (zip)"),
+        (bytes(257) + b"ustar" + bytes(250), "an archive (tar)"),
+        (b"\x28\xb5\x2f\xfd" + bytes(40), "compressed with zstd"),
+        (b"SQLite format 3\0" + bytes(80), "a database (SQLite)"),
+        (b"\x80\x04\x95" + bytes(40), "a pickle"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "a pointer of Git LFS"),
+        (b"<!DOCTYPE html>\n<html></html>", "HTML"),
+        (b"[[1, 2], [[3, 4]]]", "no list of events"),
+    ],
+)
+def test_what_a_file_is_that_is_no_json_of_events(data, said, distir, tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(data)
+    ended = distir("import", "trace", path)
+    assert ended.code == 2
+    assert said in ended.err
+    assert "Traceback" not in ended.err

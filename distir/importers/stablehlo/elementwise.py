@@ -32,6 +32,16 @@ SAME = {
     "tanh": "Tanh",
     "logistic": "Sigmoid",
     "erf": "Erf",
+    "tan": "Tan",
+    "sinh": "Sinh",
+    "cosh": "Cosh",
+    "asin": "Asin",
+    "acos": "Acos",
+    "atan": "Atan",
+    "asinh": "Asinh",
+    "acosh": "Acosh",
+    "atanh": "Atanh",
+    "is_inf": "IsInf",
 }
 """Operations that are ops of ours by another name."""
 
@@ -120,14 +130,41 @@ def _maximum(into: StableHlo, operation: MlirOperation, operands: Sequence[str])
     return into.apply("Max", *operands)
 
 
+RANDOM = frozenset(("UInt32", "UInt64"))
+"""Integers of which random bits are made: keys are not followed, so that what is made of them is not known."""
+
+
 @rule("and", "or", "xor", "not")
 def _logical(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
     name = operation.name.rpartition(".")[2]
     if into.dtype(operands[0]).name != "Bool":
-        refuse(f"`{operation.name}` of integers has no op here", operation.place, "compute random bits outside")
+        return into.apply(f"Bitwise{name.capitalize()}", *_of_bits(into, operation, operands))
     if name == "xor":
         return into.apply("Not", into.apply("Equal", *operands))
     return into.apply(name.capitalize(), *operands)
+
+
+def _of_bits(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> Sequence[str]:
+    """Operands whose bits are read. Raises ImportRefused where they may be random."""
+    if (dtype := into.dtype(operands[0]).name) in RANDOM:
+        refuse(f"`{operation.name}` of {dtype} has no op here", operation.place, "compute random bits outside")
+    return operands
+
+
+@rule("shift_left", "shift_right_arithmetic", "shift_right_logical")
+def _shifted(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    """A product with a power of two, or the floor of a quotient by one."""
+    x, by = _of_bits(into, operation, operands)
+    dtype, count = into.dtype(x), into.uniform(by)
+    signed = dtype.name.startswith("Int")
+    if count is None or not 0 <= count < dtype.bytes * 8 - signed:
+        refuse(f"`{operation.name}` by another than a known number of bits has no op here", operation.place)
+    power = number_like(into, x, 1 << int(count))
+    if operation.name.endswith("left"):
+        return into.apply("Mul", x, power)
+    if signed and operation.name.endswith("logical") and count:
+        refuse(f"`{operation.name}` of {dtype.name} has no op here", operation.place, "shift unsigned integers")
+    return into.apply("Div", into.apply("Sub", x, into.apply("Mod", x, power)), power)
 
 
 @rule("compare")
@@ -167,9 +204,32 @@ def _square(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) 
     return into.apply("Mul", operands[0], operands[0])
 
 
-@rule("tan")
-def _tan(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
-    return into.apply("Div", into.apply("Sin", operands[0]), into.apply("Cos", operands[0]))
+@rule("atan2")
+def _atan2(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    """The angle of a point: `atan(y / x)`, half a turn further where `x` is negative."""
+    y, x = operands
+    zero, half = number_like(into, x, 0), number_like(into, x, np.pi)
+    origin = into.apply("And", into.apply("Equal", x, zero), into.apply("Equal", y, zero))
+    angle = into.apply("Where", origin, zero, into.apply("Atan", into.apply("Div", y, x)))
+    turned = into.apply("Where", into.apply("Less", y, zero), into.apply("Neg", half), half)
+    return into.apply("Add", angle, into.apply("Where", into.apply("Less", x, zero), turned, zero))
+
+
+@rule("cbrt")
+def _cbrt(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    (x,) = operands
+    root = into.apply("Pow", into.apply("Abs", x), number_like(into, x, 1 / 3))
+    return into.apply("Mul", into.apply("Sign", x), root)
+
+
+@rule("round_nearest_afz")
+def _round_away(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    """To the nearest whole number; halves away from zero."""
+    (x,) = operands
+    size = into.apply("Abs", x)
+    below = into.apply("Floor", size)
+    up = into.apply("GreaterOrEqual", into.apply("Sub", size, below), number_like(into, x, 0.5))
+    return into.apply("Mul", into.apply("Sign", x), into.apply("Add", below, into.apply("Cast", up, to=into.dtype(x))))
 
 
 @rule("log_plus_one")

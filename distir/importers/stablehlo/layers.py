@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from distir.importers.stablehlo.elementwise import into_sizes, number_like
+from distir.importers.stablehlo.shapes import reversed_along
 from distir.importers.stablehlo.tensors import tensor_type
 from distir.importers.stablehlo.text import Braces, MlirOperation, MlirWord, lists, refuse
 from distir.importers.stablehlo.translating import DEVICE, StableHlo, rule
@@ -51,27 +52,66 @@ def _column(into: StableHlo, operation: MlirOperation, x: str) -> list[int]:
 
 @rule("convolution")
 def _convolution(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
-    """A convolution of ONNX, whose dimensions are batch, channels and places, and those of its weights alike."""
+    """A convolution of ONNX, whose dimensions are batch, channels and places, and those of its weights alike.
+
+    With elements between those of its operand, as the gradient of one with strides, it is `ConvTranspose`.
+    """
     x, weights = operands
     lefts, rights, results = _labels(operation)
-    count = len(lefts) - 2
-    window = _window(operation, count)
-    groups = int(operation.attribute("feature_group_count") or 1)
-    if int(operation.attribute("batch_group_count") or 1) != 1 or any(n != 1 for n in window["lhs_dilate"]):
-        refuse("a convolution of parts of a batch, or with elements between those of its operand", operation.place)
-    if any(window["reverse"]):
-        refuse("a convolution with reversed weights has no op here", operation.place)
-    places = [str(axis) for axis in range(count)]
+    window = _window(operation, len(lefts) - 2)
+    parts = int(operation.attribute("batch_group_count") or 1)
+    groups = int(operation.attribute("feature_group_count") or 1) * parts
+    places = [str(axis) for axis in range(len(lefts) - 2)]
+    flipped = [rights.index(place) for place, is_reversed in zip(places, window["reverse"], strict=True) if is_reversed]
+    weights = reversed_along(into, weights, flipped)
     x = into.transposed(x, [lefts.index(label) for label in ("b", "f", *places)])
+    if parts > 1:  # parts of the batch, each with its own weights: as many more groups of channels
+        batch, channels, *sizes = into.shape(x)
+        x = into.reshaped(x, [parts, batch // parts, channels, *sizes])
+        x = into.transposed(x, [1, 0, *range(2, len(sizes) + 3)])
+        x = into.reshaped(x, [batch // parts, parts * channels, *sizes])
     weights = into.transposed(weights, [rights.index(label) for label in ("o", "i", *places)])
-    pads: list[Any] = window["pad"]
-    attrs: dict[str, Any] = {"strides": tuple(window["stride"]), "dilations": tuple(window["rhs_dilate"])}
-    attrs |= {"pads": (*(int(low) for low, _ in pads), *(int(high) for _, high in pads)), "group": groups}
-    made = into.apply("Conv", x, weights, **attrs)
+    if any(n != 1 for n in window["lhs_dilate"]):
+        made = _transposed_convolution(into, operation, x, weights, window, groups)
+    else:
+        pads: list[Any] = [[int(end) for end in pair] for pair in window["pad"]]
+        x = _cut(into, x, [[min(end, 0) for end in pair] for pair in pads])
+        attrs: dict[str, Any] = {"strides": tuple(window["stride"]), "dilations": tuple(window["rhs_dilate"])}
+        attrs |= {"pads": tuple(max(pair[side], 0) for side in (0, 1) for pair in pads), "group": groups}
+        made = into.apply("Conv", x, weights, **attrs)
     order = ["b", "f", *places]
     of = into_sizes(tensor_type(operation.types[1][0], DEVICE, operation.place).shape)
     made = into.transposed(made, [order.index(label) for label in results])
     return into.reshaped(made, of) if math.prod(of) else made
+
+
+def _transposed_convolution(
+    into: StableHlo, operation: MlirOperation, x: str, weights: str, window: dict[str, Any], groups: int
+) -> str:
+    """The sum over places `i` of `x` and `k` of weights, at `i * spread - k * gap + low`: counted from the last `k`."""
+    if any(n != 1 for n in window["stride"]):
+        refuse("a convolution with strides, and elements between those of its operand", operation.place)
+    features, inner, *kernel = into.shape(weights)
+    count = len(kernel)
+    weights = reversed_along(into, weights, range(2, count + 2))
+    weights = into.reshaped(weights, [groups, features // groups, inner, *kernel])
+    weights = into.transposed(weights, [0, 2, 1, *range(3, count + 3)])
+    weights = into.reshaped(weights, [groups * inner, features // groups, *kernel])
+    gaps, rows = window["rhs_dilate"], list(zip(kernel, window["rhs_dilate"], window["pad"], strict=True))
+    ends = [[(size - 1) * gap - int(end) for end in pair] for size, gap, pair in rows]
+    attrs: dict[str, Any] = {"strides": tuple(window["lhs_dilate"]), "dilations": tuple(gaps), "group": groups}
+    attrs["pads"] = tuple(max(pair[side], 0) for side in (0, 1) for pair in ends)
+    made = into.apply("ConvTranspose", x, weights, **attrs)
+    around = [max(-pair[side], 0) for side in (0, 1) for pair in [[0, 0], [0, 0], *ends]]
+    return into.apply("Pad", made, into.ints(around), number_like(into, made, 0)) if any(around) else made
+
+
+def _cut(into: StableHlo, x: str, ends: Sequence[Sequence[int]]) -> str:
+    """A value without so many elements at both ends of its last dimensions; the numbers are negative."""
+    shape = into.shape(x)
+    first = len(shape) - len(ends)
+    starts = [0] * first + [-begin for begin, _ in ends]
+    return into.sliced(x, starts, [*shape[:first], *(n + end for n, (_, end) in zip(shape[first:], ends, strict=True))])
 
 
 def _labels(operation: MlirOperation) -> list[list[str]]:

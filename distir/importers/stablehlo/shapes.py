@@ -69,9 +69,15 @@ def _slice(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -
 
 @rule("reverse")
 def _reverse(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
-    axes = operation.attribute("dims", "dimensions")
+    return reversed_along(into, operands[0], operation.attribute("dims", "dimensions"))
+
+
+def reversed_along(into: StableHlo, x: str, axes: Sequence[int]) -> str:
+    """A value with its elements in the opposite order along some dimensions."""
+    if not axes:
+        return x
     begin, end, step = ([n] * len(axes) for n in (-1, -(1 << 31), -1))
-    return into.apply("Slice", operands[0], into.ints(begin), into.ints(end), into.ints(axes), into.ints(step))
+    return into.apply("Slice", x, into.ints(begin), into.ints(end), into.ints(axes), into.ints(step))
 
 
 @rule("pad")

@@ -132,11 +132,15 @@ class StableHlo(Translation):
         known = self.known(name)
         return None if known is None else to_array(known)
 
-    def all_equal(self, name: str, value: float) -> bool:
-        """Whether a value is known, and this number everywhere."""
+    def uniform(self, name: str) -> float | None:
+        """The number that a value is everywhere; None where it is not known, or no such one."""
         maker = self.makers.get(name)
         found = self.array(str(maker.args[0]) if maker is not None and maker.op == "Expand" else name)
-        return found is not None and bool(np.all(found == value))
+        return None if found is None or not found.size or np.any(found != found.flat[0]) else found.flat[0]
+
+    def all_equal(self, name: str, value: float) -> bool:
+        """Whether a value is known, and this number everywhere."""
+        return self.uniform(name) == value
 
     def are_equal(self, first: str, second: str) -> bool:
         """Whether two values are known and equal."""

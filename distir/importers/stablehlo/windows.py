@@ -78,23 +78,55 @@ def _cumulative(into: StableHlo, x: str, windows: _Windows) -> str | None:
     return into.apply("CumSum", x, into.known_value(axis), reverse=windows.padding == backward)
 
 
-def _pooled(into: StableHlo, x: str, windows: _Windows, moved: Sequence[int], name: str) -> str:
-    """Pooling along some dimensions, the last ones of what is pooled; the others are one."""
-    shape = into.shape(x)
-    others = [axis for axis in range(len(shape)) if axis not in moved]
-    order = [*others, *moved]
-    kept = [shape[axis] for axis in others]
-    rows = into.reshaped(into.transposed(x, order), [math.prod(kept), 1, *(shape[axis] for axis in moved)])
-    attrs: dict[str, Any] = {
+@rule("select_and_scatter")
+def _select_and_scatter(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
+    """The gradient of a maximum over windows: what each gives goes to its greatest element, the first of equal ones."""
+    x, given, start = operands
+    windows = _windows(into, operation, x)
+    moved = [axis for axis in range(len(windows.sizes)) if not windows.is_plain(axis)]
+    chosen, added = operation.regions
+    compared = [word for inner in chosen.operations if inner.name.endswith("compare") for word in inner.words]
+    is_maximum = [getattr(word, "text", "") for word in compared[:1]] in (["GE"], ["GT"])
+    sums = [name.rpartition(".")[2] for name in plain_region(added)] == ["add"]
+    if not (is_maximum and sums and into.all_equal(start, 0) and 0 < len(moved) <= MOST_POOLED):
+        refuse("a scatter to chosen elements of windows has no op here, but to the greatest", operation.place)
+    rows, dy = (_in_front(into, name, moved) for name in (x, given))
+    made = into.several("MaxPoolGrad", 1, dy, rows, **_sliding(windows, moved))[0]
+    return _back(into, made, into.shape(x), moved)
+
+
+def _sliding(windows: _Windows, moved: Sequence[int]) -> dict[str, Any]:
+    """Windows as attributes of pooling ops."""
+    return {
         "kernel_shape": tuple(windows.sizes[axis] for axis in moved),
         "strides": tuple(windows.strides[axis] for axis in moved),
         "dilations": tuple(windows.dilations[axis] for axis in moved),
         "pads": tuple(windows.padding[axis][end] for end in (0, 1) for axis in moved),
     }
+
+
+def _in_front(into: StableHlo, x: str, moved: Sequence[int]) -> str:
+    """A value whose last dimensions are those that windows move along; the others are one in front of them."""
+    shape = into.shape(x)
+    others = [axis for axis in range(len(shape)) if axis not in moved]
+    sizes = [math.prod(shape[axis] for axis in others), 1, *(shape[axis] for axis in moved)]
+    return into.reshaped(into.transposed(x, [*others, *moved]), sizes)
+
+
+def _back(into: StableHlo, made: str, shape: Sequence[int], moved: Sequence[int]) -> str:
+    """What pooling gives, with its dimensions as those of its operand, of this shape."""
+    others = [axis for axis in range(len(shape)) if axis not in moved]
+    order = [*others, *moved]
+    made = into.reshaped(made, [*(shape[axis] for axis in others), *into.shape(made)[2:]])
+    return into.transposed(made, [order.index(axis) for axis in range(len(shape))])
+
+
+def _pooled(into: StableHlo, x: str, windows: _Windows, moved: Sequence[int], name: str) -> str:
+    """Pooling along some dimensions."""
+    rows, attrs = _in_front(into, x, moved), _sliding(windows, moved)
     if name == "maximum":
         made = into.several("MaxPool", 1, rows, **attrs)[0]
     else:
         mean = into.apply("AveragePool", rows, **attrs, count_include_pad=True)
         made = into.apply("Mul", mean, number_like(into, mean, math.prod(attrs["kernel_shape"])))
-    made = into.reshaped(made, [*kept, *into.shape(made)[2:]])
-    return into.transposed(made, [order.index(axis) for axis in range(len(shape))])
+    return _back(into, made, into.shape(x), moved)
