@@ -57,8 +57,6 @@ class Reason:
 SAME = Reason("")
 POSITIONS = Reason("`zero` leaves learned positions to every replica; they are split, scattered and gathered",
                    (0.996, 1.016), (0.98, 1))  # fmt: skip
-STATELESS = Reason("without state nothing is split with zero=1: the sum is taken whole, no weight is gathered",
-                   (0.75, 0.96))  # fmt: skip
 MUON = Reason("the scale of an update is computed once, not on each part again", (0.96, 0.999))
 AVERAGES = Reason("averages of rows and columns are summed over replicas; `zero` gives whole matrices to owners",
                   (1.2, 4), (0.98, 1.1))  # fmt: skip
@@ -73,18 +71,13 @@ CAST = Reason(
     (0.99, 1.03),
     (0.97, 1),
 )
-OWNED = Reason("a new weight is received where the old one was; `zero` assigns it afterwards", (0.9, 1), (0.9, 1))
-UNTRACED = Reason("the peak is up to an eighth lower, for a reason that is not known", (1, 1), (0.95, 1))
 
 
 def reasons(model, step, pipe, zero, partition):
     """The reasons for which a step on the mesh may differ."""
     if partition == "owner":
-        yield from [OWNED] if zero < 3 else [RECOMPUTED] if step == "checkpointed" else []
-        yield from [UNTRACED] if zero < 3 and (model, step) == ("mixtral", "checkpointed") else []
+        yield from [RECOMPUTED] if zero == 3 and step == "checkpointed" else []
         return
-    if step == "sgd" and zero == 1:
-        yield STATELESS
     if model == "gpt2":
         yield POSITIONS
     if step == "muon":

@@ -16,6 +16,7 @@ from distir.analysis.erasure import as_identities
 from distir.analysis.moving import axes_of
 from distir.analysis.placement_states import place_of, state_of
 from distir.analysis.placing import typing
+from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import placements as codes
 from distir.ir import (
@@ -129,6 +130,11 @@ def expand(
     with paused_collection():
         program = _Program(checked(plain, entry.name), _devices(plain, entry, meshes, representative))
         program.written, program.meshes = analysis, meshes
+        program.in_place = {
+            str(entry.returned[result]): entry.params[number].name
+            for number, result in ParameterUpdates(plain).replaced(entry).items()
+            if "donated" in entry.params[number].roles
+        }
         states = [placement(p.type, meshes) for p in analysis.module.functions[entry.name].params]
         done = program.entry(entry, states)
         program.lines[done.function.name] = program.starts
@@ -249,6 +255,8 @@ class _Program(Partition):
         self.lines: dict[str, Sequence[int]] = {}
         """By function that is written: where each statement on the mesh begins in it, written for one device."""
         self.starts: Sequence[int] = ()
+        self.in_place: Mapping[str, str] = {}
+        """By result of the entry function: the donated weight that it replaces."""
         self.apart: set[str] = set()
         """Kernels of which the ops on parts communicate: on each device these are several."""
 
@@ -319,6 +327,7 @@ class _Body(ShardedBody):
         """Set the program on the mesh, and what it gives this function."""
         self.meshes, self.devices, self.known = program.meshes, program.mesh, program.decisions
         self.axes = axes_of_device(program.meshes, None)
+        self.in_place = program.in_place if self.function.name == entry_of(program.written.module).name else {}
         self.starts: list[int] = []
         """By statement: how many items were there before it."""
         self.said = program.written.domain.instance(self.function.name, args)
@@ -596,6 +605,7 @@ class _Body(ShardedBody):
                 made = self._collective(name, "MPIReduce", arg, w, then, root=_device_of(w))
             case OwnedBy(), _:
                 made = self._collective(name, "MPIBroadcast", arg, w, then, root=_device_of(w))
+                self.items[-1] = replace(self.items[-1], into=self.in_place.get(name, ""))
             case Unsplit.GREATEST, Unsplit.WHOLE:
                 made = self._greatest(arg, name, w)
             case Unsplit.PARTIAL, Split(dim):

@@ -57,7 +57,7 @@ class ParameterPlan:
     types: tuple[Type, ...]
     loose: tuple[frozenset[str], ...]
     updated: tuple[Type, ...]
-    """The types in which parameters are updated: with stage 2 gradients are in parts, as weights with stage 3."""
+    """The types in which parameters are updated: in parts also where weights are stored whole."""
 
 
 def plan(
@@ -98,7 +98,7 @@ def plan(
     over = [{axis: sizes[axis] for axis in _replicas(states, sizes)[0]} for states in placed]
     owned = owners(entry, copies, over) if zero else []
     stored = _all_stored(analysis, entry, placed, sizes, zero, partition, owned)
-    updated = _all_stored(analysis, entry, placed, sizes, 3, partition, owned) if zero == 2 else stored
+    updated = _all_stored(analysis, entry, placed, sizes, 3, partition, owned) if 0 < zero < 3 else stored
     _tell_of_whole(entry, stored, zero)
     loose = tuple(frozenset(parts if "param" in p.roles else ()) for p, parts in zip(entry.params, stored, strict=True))
     types = _types(entry, placed, stored)

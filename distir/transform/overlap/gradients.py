@@ -29,6 +29,7 @@ from distir.ops.resources import Pattern
 from distir.ops.tuples import TUPLING
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.instances import states_of_calls
 from distir.transform.overlap.buckets import buckets_of, written
 from distir.transform.overlap.cutting import is_product
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
@@ -83,7 +84,7 @@ def gradients(module: Module, *, bucket_bytes: Bytes = 25 << 20, first_bucket_by
     done = f"{_counted(len(sums) + inside, 'sum')} of gradients on `{STREAM}`"
     if several:
         done += f" in {_counted(len(buckets), 'bucket')}"
-    states = checked(module).states
+    states = states_of_calls(checked(module), entry_of(module))
     changed = {
         name: _in_units(module.functions[name], states[name], places, bucket_bytes, module.meshes)
         for name, places in made.items()

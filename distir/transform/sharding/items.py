@@ -53,6 +53,8 @@ class Collective:
     """The factors of the mesh axis along which these are, outermost first; none: all of its devices."""
     facts: Facts = NO_FACTS
     stream: str = ""
+    into: str = ""
+    """A value in whose memory those write the result that an owner sends it to, if that is stated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,15 +464,19 @@ class Expansion:
 
     def _broadcast(self, item: Collective, root: int, others: Sequence[int]) -> None:
         """Append what gives a value of one device to others, which keeps its own."""
-        arg, names = self.names(item.arg)[root], self.names(item.result)
+        arg, made = self.names(item.arg)[root], self.names(item.result)
+        into = self.names(item.into) if item.into else ()
+        names = tuple(self._builder.fresh(f"{name}_sent") for name in made) if into else made
         if len(others) == 1:
             attrs = self._moved("Send", Attributes({"device": item.attrs["root"]}), others[0])
             self.body.append(Apply((names[others[0]],), "Send", (arg,), attrs))
         elif others:
             ranks, device = sorted([root, *others]), item.attrs["root"]
             devices = tuple(_on(self.mesh, device, rank) for rank in ranks)
-            made = tuple(DISCARD if rank == root else names[rank] for rank in ranks)
-            self.body.append(Apply(made, "MPIBroadcast", (arg,), Attributes({"devices": devices})))
+            given = tuple(DISCARD if rank == root else names[rank] for rank in ranks)
+            self.body.append(Apply(given, "MPIBroadcast", (arg,), Attributes({"devices": devices})))
+        for rank in others if into else ():
+            self.body.append(Apply((made[rank],), "Assign", (into[rank], names[rank])))
 
     def _columns(self, args: Sequence[Arg], made: bool = False) -> Iterable[tuple[Any, ...]]:
         """Arguments, or results, by device.
