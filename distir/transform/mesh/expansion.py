@@ -101,6 +101,7 @@ from distir.transform.sharding.scatter_gather import gather, scatter
 
 NO_SIZES: Mapping[str, Constant] = {}
 NO_CUT: Mapping[int, Typing] = {}
+NO_NAMES: Mapping[str, str] = {}
 
 
 def expand(
@@ -255,7 +256,7 @@ class _Program(Partition):
         self.lines: dict[str, Sequence[int]] = {}
         """By function that is written: where each statement on the mesh begins in it, written for one device."""
         self.starts: Sequence[int] = ()
-        self.in_place: Mapping[str, str] = {}
+        self.in_place = NO_NAMES
         """By result of the entry function: the donated weight that it replaces."""
         self.apart: set[str] = set()
         """Kernels of which the ops on parts communicate: on each device these are several."""
@@ -327,7 +328,8 @@ class _Body(ShardedBody):
         """Set the program on the mesh, and what it gives this function."""
         self.meshes, self.devices, self.known = program.meshes, program.mesh, program.decisions
         self.axes = axes_of_device(program.meshes, None)
-        self.in_place = program.in_place if self.function.name == entry_of(program.written.module).name else {}
+        is_entry = self.function.name == entry_of(program.written.module).name
+        self.in_place = program.in_place if is_entry else NO_NAMES
         self.starts: list[int] = []
         """By statement: how many items were there before it."""
         self.said = program.written.domain.instance(self.function.name, args)
