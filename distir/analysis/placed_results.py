@@ -56,7 +56,7 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
             hint = f"state its whole value; `{shown(share)}` makes a pending sum of it"
             yield Diagnostic(codes.PENDING_END, site, message, help=hint)
     given = [type_of(v) for v in own[entry.name].returned]
-    replaced = _replaced(module, entry, sound)
+    replaced = replaced_by(module, entry, sound)
     for k, found in enumerate(given):
         pending, number = _pending(found), replaced.get(k)
         drifts = number is not None and _differ(found, entry.params[number].type)
@@ -78,8 +78,11 @@ def misplaced_results(module: Module, own: Mapping[str, Instance], *, sound: boo
             yield Diagnostic(codes.PENDING_END, site, message, help=f"insert `{ended}` for {what}")
 
 
-def _replaced(module: Module, entry: Function, sound: bool) -> dict[int, int]:
-    """By number of a result: the parameter whose new value it is, by its name, or by the ops that update it."""
+def replaced_by(module: Module, entry: Function, sound: bool = True) -> dict[int, int]:
+    """By number of a result: the parameter whose new value it is, by its name, or by the ops that update it.
+
+    `sound`: whether data flow can be followed.
+    """
     numbers = {p.name: i for i, p in enumerate(entry.params) if is_held(p)}
     found: dict[int, int] = {}
     if sound:

@@ -13,7 +13,21 @@ from typing import TypeVar, Union
 
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import transforms as codes
-from distir.ir import DISCARD, Apply, Arg, Attributes, Call, Function, Module, Site, Statement, names, operands
+from distir.ir import (
+    DISCARD,
+    NO_FACTS,
+    Apply,
+    Arg,
+    Attributes,
+    Call,
+    Function,
+    Module,
+    Return,
+    Site,
+    Statement,
+    names,
+    operands,
+)
 from distir.ir.dataflow import uses
 from distir.ir.rewrite import Rewriter, Variants, with_operands
 from distir.ir.types import TensorType, TupleType, Type
@@ -67,6 +81,22 @@ def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) 
     changed = pushed.entry(entry, copies)
     functions = (*module.replacing(changed), *pushed.variants.made.values())
     return Module(functions), pushed.variants.origins
+
+
+def cast_at_use(entry: Function, weights: Collection[str]) -> Function:
+    """The function in which these weights are cast for each use: of the part that a device has, it is little work."""
+    edit = Rewriter(entry)
+    for index, statement in edit:
+        if not isinstance(statement, Apply) or statement.op != "Cast" or statement.args[0] not in weights:
+            continue
+        (name,) = statement.results
+        for place in list(uses(entry).get(name, ()))[1:]:
+            if isinstance(entry.body[place], Return):
+                continue
+            own = edit.fresh(f"{name}_again")
+            edit.before(place, replace(statement, results=(own,), facts=NO_FACTS))
+            edit.rename({name: own}, [place])
+    return edit.done()
 
 
 def _makers(entry: Function, weights: Collection[str]) -> list[int]:

@@ -177,3 +177,27 @@ def test_strategies_are_proved_for_all_values(distir, tmp_path):
         ended = distir("transform", "mesh", *words.split(), path, "--prove", "-o", tmp_path / "mesh.dir")
         assert ended.code == 0, (words, ended.err)
         assert "proved" in ended.err
+
+
+@pytest.mark.parametrize("strategy", ["dp=2 tp=2", "dp=2 tp=2 sequence zero=3"])
+def test_axes_may_be_stated_in_another_order(strategy):
+    """Which devices are neighbours changes then, and nothing else: sizes of parts are those of both axes."""
+    step = distir.transform(distir.models.gpt2(1, 32, 4, 8, batch=8, vocabulary=48), "grad", "loss=cross_entropy")
+    text = print_module(distir.transform(step, "mesh", *strategy.split()))
+    made = distir.parse(text.replace("mesh (dp = 2, tp = 2)", "mesh (tp = 2, dp = 2)"))
+    assert made.mesh == (("tp", 2), ("dp", 2))
+    assert verify(step, made).equal
+
+
+def test_state_of_experts_is_a_part_of_what_their_owner_has():
+    """So their gradients go to it in one message, and nothing is gathered but the new weights."""
+    sizes = {"layers": 1, "width": 32, "heads": 4, "kv_heads": 2, "head_size": 8, "experts": 8, "expert_ffn": 32}
+    model = distir.models.named("mixtral-8x7b", batch=8, sequence=8, vocabulary=64, dtype="Float32", **sizes)
+    step = distir.transform(model, "grad", "optimizer=adam")
+    made = distir.transform(step, "mesh", "dp=2", "ep=2", "tp=2", "etp=1", "zero=1")
+    weight = "model.layers.0.mlp.experts.up_proj"
+    types = {p.name: str(p.type) for p in made.entry().params}
+    assert types[weight] == "Tensor[Float32, (8@(tp, ep), 32, 32), 1]"
+    assert types[f"{weight}.m"] == "Tensor[Float32, (8@(tp, ep, dp), 32, 32), 1]"
+    moved = [s for s in ops_in(made.entry(), "AllGather", "ReduceScatter") if weight in s.results[0]]
+    assert [(s.op, s.attrs["axis"]) for s in moved] == [("ReduceScatter", "dp"), ("AllGather", "dp")]

@@ -349,3 +349,27 @@ def test_an_editor_says_who_has_a_value():
     assert "dp 0  dp 1    dp 2  dp 3\nnone  [:, :]  none  none" in "\n".join(map(str.strip, said.splitlines()))
     of_both = hover(viewed(OWNERS), OWNERS.index("%da =") + 1).markdown
     assert "each of 2 devices, number 2 along `dp`, holds `Tensor[Float32, (4, 3), 1]`" in of_both
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("pipe", ["", "pp=2 microbatches=2"])
+def test_counts_and_scales_of_a_step_are_on_all_devices(pipe, optimizer):
+    """Which the norm of the gradients decides, on one device: each counts steps, and scales its loss."""
+    how = ("precision=fp16", "loss_scale=dynamic", f"optimizer={optimizer}")
+    step = distir.transform(distir.models.mlp(4, 8, 16, "Float32"), "grad", *how)
+    made = distir.transform(step, *pipe.split(), "mesh", "dp=2", "zero=1", "partition=owner")
+    counted = {p.name: p.type for p in made.entry().params if p.name in ("step", "loss_scale", "finite_steps")}
+    assert counted
+    assert all(t.places == () for t in counted.values())
+    assert verify(step, made).equal
+
+
+def test_a_new_weight_is_written_where_the_old_one_was():
+    """Which each device holds until then: its memory is not that of gradients in between."""
+    step = distir.transform(distir.models.mlp(8, 64, 64, "Float64"), "grad", "optimizer=adam")
+    weights = sum(p.type.nbytes for p in step.entry().params if "param" in p.roles)
+    state = sum(p.type.nbytes for p in step.entry().params if "state" in p.roles and isinstance(p.type, TensorType))
+    made = distir.transform(step, "mesh", "dp=4", "zero=1", "partition=owner")
+    peak = max(use.peak_memory_bytes for use in distir.simulate(expand(made)).devices.values())
+    assert peak > 2 * weights + state / 4, "weights, gradients, and what a device owns of the state"
+    assert peak < 3 * weights + state / 4, "and no second copy of all weights"

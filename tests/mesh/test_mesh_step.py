@@ -567,3 +567,27 @@ def test_a_layer_that_is_recomputed_shares_the_weights_of_its_backward_pass():
     gathers = [Counter(str(s.args[0]) for f in made for s in ops_in(f, "AllGather")) for made in (once, again)]
     assert gathers[1] - gathers[0] == {"model.embed_tokens.weight": 1}
     assert not gathers[0] - gathers[1]
+
+
+def test_weights_are_cast_for_each_gather():
+    """With the 32-bit weight in parts, no 16-bit part of it waits for the backward pass, as in FSDP."""
+    step = distir.transform(program("llama", "forward"), "grad", "optimizer=adam", "precision=mixed", "master=only")
+    made = distir.transform(step, "mesh", "dp=2", "zero=3")
+    weight = "model.layers.0.mlp.up_proj.weight"
+    casts = [s for s in ops_in(made.entry(), "Cast") if s.args[0] == weight]
+    gathers = [s for s in ops_in(made.entry(), "AllGather") if s.args[0] in {c.results[0] for c in casts}]
+    assert len(casts) == len(gathers) == 2, "forward and backward"
+    assert verify(step, made).equal
+
+
+def test_a_constant_in_a_training_step_is_no_update():
+    text = """\
+func @main(%w: Tensor[Float32, (4, 4), 1] {param}, %x: Tensor[Float32, (4, 4), 1] {batch = 0}) {
+  %one = Constant[value = 1.0]()
+  %h = MatMul(%x, %w)
+  %y = Mul(%h, %one)
+  return %y
+}
+"""
+    step = distir.transform(distir.parse(text), "grad", "loss=mse", "optimizer=momentum")
+    assert verify(step, distir.transform(step, "mesh", "dp=2", "zero=1")).equal

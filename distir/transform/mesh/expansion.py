@@ -134,7 +134,7 @@ def expand(
         program.in_place = {
             str(entry.returned[result]): entry.params[number].name
             for number, result in ParameterUpdates(plain).replaced(entry).items()
-            if "donated" in entry.params[number].roles
+            if {"donated", "param"} <= entry.params[number].roles.keys()
         }
         states = [placement(p.type, meshes) for p in analysis.module.functions[entry.name].params]
         done = program.entry(entry, states)

@@ -47,7 +47,7 @@ from distir.transform.sharding.tensor import parameter_states, reasons
 from distir.transform.steps import is_heard, tell
 
 ORDER = (*SHARDS, *REPLICAS)
-"""The order in which axes cut one dimension: what replicas store of a weight is a part of what shards have."""
+"""The order in which axes cut one dimension, before those over which a part of what a device has is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,9 @@ def _types(
 ) -> tuple[Type, ...]:
     """The types of parameters that are placed so, and stored so by replicas."""
     rows = zip(entry.params, placed, stored, strict=True)
-    return tuple(_placed(p.type, {a: own.get(a, WHOLE) for a in ORDER} | {**parts}) for p, own, parts in rows)
+    return tuple(
+        _placed(p.type, {a: own.get(a, WHOLE) for a in ORDER if a not in parts} | {**parts}) for p, own, parts in rows
+    )
 
 
 def _all_stored(
@@ -257,9 +259,10 @@ def _store_as_updated(
     numbers = {p.name: i for i, p in enumerate(entry.params)}
     instance = analysis.domain.instance(entry.name, tuple(p.type for p in entry.params))
     for statement in entry.body:
-        found = layout_of(statement, instance) if isinstance(statement, Apply) and is_update(statement) else None
-        weight = numbers.get(str(statement.args[0])) if isinstance(statement, Apply) else None
-        if found is None or weight is None or not isinstance(statement, Apply):
+        if not isinstance(statement, Apply) or not is_update(statement):
+            continue
+        found, weight = layout_of(statement, instance), numbers.get(str(statement.args[0]))
+        if found is None or weight is None:
             continue
         own, param = found.operands[0], entry.params[weight]
         cut = _cut(param, placed[weight], sizes)

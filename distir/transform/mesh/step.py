@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from distir.analysis.updates import ParameterUpdates
+from distir.analysis.placed_results import replaced_by
 from distir.diagnostics import ProgramError
 from distir.diagnostics.spelling import nearest
 from distir.ir import (
@@ -49,7 +49,7 @@ from distir.transform.mesh.wanted import gradients
 from distir.transform.order import IN_KERNELS, ON_MESH, SHARDED, STATE_ON_HOSTS
 from distir.transform.order import SHARDS as HAS_SHARDS
 from distir.transform.orphans import without_orphans
-from distir.transform.quantise_at_use import quantised_at_use
+from distir.transform.quantise_at_use import cast_at_use, quantised_at_use
 from distir.transform.sharding.batch import tokens
 from distir.transform.sharding.context import (
     CONTEXTS,
@@ -251,7 +251,7 @@ def mesh(
         placed = plan(analysis, entry, folding, zero, along, order, partition, split)
         updated = {p.name: t for p, t in zip(entry.params, placed.updated, strict=True)}
         results: dict[str, Places] = {}
-        replaced = ParameterUpdates(module).replaced(entry)
+        replaced = {param: result for result, param in replaced_by(module, entry).items()}
         for param, k in replaced.items():
             results |= _places_of_result(entry, entry.returned[k], placed.types[param])
         # Stages of a pipeline reduce gradients once, when they would wait.
@@ -271,8 +271,8 @@ def mesh(
 
 def _places_of_result(entry: Function, new: Arg, stated: Type) -> dict[str, Places]:
     """By value: where it is to be, as a result is where the parameter is that it replaces; of a tuple the items."""
-    if isinstance(new, str) and isinstance(stated, TensorType):
-        return {new: stated.places}
+    if isinstance(new, str) and not isinstance(stated, TupleType):
+        return {new: stated.places if isinstance(stated, TensorType) else ()}
     made = maker(entry, new) if isinstance(new, str) else None
     found: dict[str, Places] = {}
     if isinstance(made, Apply) and made.op == "MakeTuple" and isinstance(stated, TupleType):
@@ -290,10 +290,11 @@ def _refuse_other_words(option: str, found: str, known: Sequence[str]) -> None:
 
 
 def _with_copies_where_used(module: Module) -> Module:
-    """The program in which each use quantises the weights that it gathers, so that no copy is kept in between."""
+    """The program in which each use casts, and quantises, the weights that it gathers: no copy is kept in between."""
     entry = entry_of(module)
     weights = {p.name for p in entry.params if "param" in p.roles}
-    return without_orphans(module, *quantised_at_use(module, entry, weights))
+    made = without_orphans(module, *quantised_at_use(module, entry, weights))
+    return made.replacing(cast_at_use(entry_of(made), weights))
 
 
 def _dispatched_apart(module: Module, folding: Folding, order: Order) -> Module:

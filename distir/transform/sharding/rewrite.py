@@ -228,7 +228,7 @@ def _stated(body: Rewriting, statement: Apply, vs: Sequence[Value], place: int, 
     assert isinstance(given, Split)
     assert layout is not None
     shape = here.shape or ()
-    sizes = _sizes(value)
+    sizes = _sizes(arg if isinstance(arg, Literal) else value)  # those that another axis has divided already
     count = len(shape) if sizes is None else len(sizes)  # of `Expand`, leading dimensions may be left out
     axis = given.axis - (len(shape) - count)
     if axis < 0 or (sizes is not None and sizes[axis] in layout.relative):
