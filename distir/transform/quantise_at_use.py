@@ -86,7 +86,7 @@ def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) 
 def cast_at_use(entry: Function, weights: Collection[str]) -> Function:
     """The function in which these weights are cast for each use: of the part that a device has, it is little work."""
     edit = Rewriter(entry)
-    for index, statement in edit:
+    for _, statement in edit:
         if not isinstance(statement, Apply) or statement.op != "Cast" or statement.args[0] not in weights:
             continue
         (name,) = statement.results
