@@ -373,3 +373,12 @@ def test_a_new_weight_is_written_where_the_old_one_was():
     peak = max(use.peak_memory_bytes for use in distir.simulate(expand(made)).devices.values())
     assert peak > 2 * weights + state / 4, "weights, gradients, and what a device owns of the state"
     assert peak < 3 * weights + state / 4, "and no second copy of all weights"
+
+
+@pytest.mark.parametrize("kind", ["weights", "gradients"])
+def test_of_every_device_what_owners_send_is_overlapped(kind):
+    """In passes of a stage, which are functions of several devices: each waits for what is on it."""
+    sizes = {"layers": 4, "width": 32, "heads": 4, "kv_heads": 2, "head_size": 8, "ffn": 64, "vocabulary": 64}
+    step = distir.transform(distir.models.named("llama3-8b", batch=8, sequence=8, dtype="Float32", **sizes), "grad")
+    made = distir.transform(step, "pp=2", "microbatches=4", "mesh", "dp=2", "zero=3", "partition=owner")
+    assert verify(step, distir.transform(expand(made), f"overlap={kind}")).equal

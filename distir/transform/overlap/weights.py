@@ -30,6 +30,7 @@ from distir.ops.purpose import pattern_of
 from distir.ops.resources import Pattern
 from distir.transform.checking import checked
 from distir.transform.entry import entry_of
+from distir.transform.instances import states_of_calls
 from distir.transform.overlap.kinds import Inapplicable, Overlapped, kind
 from distir.transform.steps import StepError
 
@@ -59,9 +60,9 @@ def weights(module: Module, *, prefetch: int = 1, behind_sums: bool = False) -> 
     places, kinds = gathers_of_weights(module), kinds_of(module, entry_of(module))
     of_backward = {f.name for f in module if f.facts.phase in ("backward", "weight")}
     backward = of_backward if behind_sums else set[str]()
+    states = states_of_calls(checked(module), entry_of(module))
     gathers = {
-        name: _Gathers(module.functions[name], checked(module).states[name], own, kinds, backward)
-        for name, own in places.items()
+        name: _Gathers(module.functions[name], states[name], own, kinds, backward) for name, own in places.items()
     }
     found = {name: of for name, of in gathers.items() if of.layers}
     if not found:
