@@ -94,6 +94,8 @@ class MeshPartition:
     """By axis: the ops that every device along it computes by itself, of whole operands."""
     cut_sends: bool = False
     """Whether shards send in parts what all of them have whole."""
+    owners: tuple[str, ...] = ()
+    """The axes along which devices have whole experts, each some of them."""
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     """By function: the one of which it was written."""
@@ -195,7 +197,7 @@ class _Body:
         self.gradients_in = gradients
         """By value that is a gradient, or a tuple with gradients: how it is wanted."""
         self.gradients = {name: g for name, g in self.gradients_in.items() if isinstance(g, Gradient)}
-        self.values = PlacedValues(function, self.instance, self.axes, program.made, phase)
+        self.values = PlacedValues(function, self.instance, self.axes, program.made, phase, program.owners)
         self.spread = SpreadSums(self.values, self.domain, program.spread)
         self.collectives = Collectives(self.values, self.spread, (program.replicas, program.shards), self._apply)
         self.sums = PendingSums(self.collectives, self.gradients, self._apply, program.wide)

@@ -260,7 +260,7 @@ def mesh(
         taken_whole = dict.fromkeys(shards, known_ops("whole", whole))
         if scatter_gather is None:
             scatter_gather = mesh_of(module, entry, 1, "innermost").count * folding.count(*sizes) > LARGEST_NODE
-        more = sums == "float32", taken_whole, scatter_gather and is_staged and bool(shards)
+        more = sums == "float32", taken_whole, scatter_gather and is_staged and bool(shards), folding.owners
         writer = MeshPartition(analysis, tuple(sizes.items()), replicas, shards, spread, *more)
         made = writer.entry(entry, placed.types, placed.loose, results, wanted, early=zero > 1)
         made = _with_router(made, router) if router else made

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from distir.analysis.placement_states import erased
 from distir.analysis.placing import dividing
-from distir.ir import Apply, SplitAlong, TensorType, TupleType
+from distir.ir import Apply, Attributes, SplitAlong, TensorType, TupleType
 from distir.ir.places import cuts_of
 from distir.ops import OPS, Value, item_of, type_of
 from distir.placement.along import PARTIAL, WHOLE, OwnedBy, Split, State, any_split, is_host, of_item
@@ -21,7 +21,11 @@ from distir.transform.mesh.collectives import is_as_needed, order_of_cuts
 from distir.transform.mesh.spread import SpreadSums
 from distir.transform.mesh.values import FIXED, Loose, PlacedValues
 from distir.transform.mesh.wanted import is_update
-from distir.transform.sharding.decide import decide
+from distir.transform.sharding.decide import Exchanged, decide
+
+
+OWNERS = "owners"
+"""The attribute of ops whose rows are sent to the devices that own them: along the axes of experts alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +127,13 @@ def typing_along(
     if axis in whole_along:
         states = [WHOLE if isinstance(s, Split) else s for s in states]
 
-    def decided(states: Sequence[State], parts: int = size) -> Typing:
+    def decided(states: Sequence[State], attrs: Attributes = statement.attrs, parts: int = size) -> Typing:
         """How it is executed on operands placed so, if a dimension is cut into so many parts, or into more."""
-        found = decide(op, statement.attrs, whole, states, made, parts)
+        found = decide(op, attrs, whole, states, made, parts)
+        if isinstance(found, Exchanged) and found.mark == OWNERS and axis not in values.owners:
+            return decided(states, found.unmarked(attrs))
         needed = _parts(vs, found.needed, axis, values)
-        return found if parts % needed == 0 else decided(states, math.lcm(parts, needed))
+        return found if parts % needed == 0 else decided(states, attrs, math.lcm(parts, needed))
 
     return spread.typing(statement, axis, states, lambda states: decided(states))
 

@@ -47,7 +47,7 @@ class PlacedValues:
     """The names of a function in progress.
 
     `instance`: what is known of its values in the sequential program. `phase`: that in which the function is called.
-    `made`: by op and operands, its results, of all functions.
+    `made`: by op and operands, its results, of all functions. `owners`: the axes along which devices have experts.
     """
 
     def __init__(
@@ -57,9 +57,10 @@ class PlacedValues:
         axes: Axes,
         made: dict[object, tuple[Value, ...]],
         phase: str = "",
+        owners: tuple[str, ...] = (),
     ) -> None:
         self.function, self.instance, self.axes, self.names = function, instance, axes, namer(function)
-        self._made, self._called_in = made, phase
+        self._made, self._called_in, self.owners = made, phase, owners
         self.written: list[Statement] = []
         self.around = NO_FACTS
         """The facts of collectives for the present statement."""

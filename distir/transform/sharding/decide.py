@@ -57,12 +57,16 @@ class Exchanged(Typing):
 
     returned: tuple[State, ...] = ()
 
-    def unmarked(self, attrs: Attributes) -> Attributes:
-        """The attributes of the op, without the one that says it is executed so."""
+    @property
+    def mark(self) -> str:
+        """The attribute of the op that says it is executed so."""
         assert self.layout is not None
         assert self.layout.exchanged is not None
-        mark = self.layout.exchanged.mark
-        return Attributes({name: value for name, value in attrs.items() if name != mark})
+        return self.layout.exchanged.mark
+
+    def unmarked(self, attrs: Attributes) -> Attributes:
+        """The attributes of the op without that one."""
+        return Attributes({name: value for name, value in attrs.items() if name != self.mark})
 
 
 def decide(
