@@ -206,7 +206,7 @@ def test_state_of_experts_is_a_part_of_what_their_owner_has():
 def test_rows_in_8_bits_are_sent_to_experts_along_their_axis_alone():
     """Scales of blocks of a row are found where the row is; replicas quantise their own rows."""
     sizes = {"layers": 1, "width": 32, "heads": 4, "kv_heads": 2, "head_size": 8, "experts": 4, "expert_ffn": 32}
-    model = distir.models.named("gpt-oss-20b", batch=8, sequence=8, vocabulary=64, dtype="Float32", **sizes)
+    model = distir.models.named("gpt-oss-20b", batch=8, sequence=32, vocabulary=64, dtype="Float32", **sizes)
     step = distir.transform(model, "fp8=mx", "experts=true", "grad")
     made = distir.transform(step, "mesh", "dp=2", "ep=2")
     layers = [f for f in made if f.name.startswith("GptOssDecoderLayer")]

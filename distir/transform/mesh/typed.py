@@ -23,7 +23,6 @@ from distir.transform.mesh.values import FIXED, Loose, PlacedValues
 from distir.transform.mesh.wanted import is_update
 from distir.transform.sharding.decide import Exchanged, decide
 
-
 OWNERS = "owners"
 """The attribute of ops whose rows are sent to the devices that own them: along the axes of experts alone."""
 
