@@ -311,7 +311,7 @@ def test_extends_that_leads_nowhere(tmp_path, extends, said):
         ('memory = "80GB"', "", "it belongs in `[kinds.a100]`"),
         ('bandwidth = "3GB/s"', "[levels.nvlink]", "`[levels.nvlink.send]`, or in one of 7 other tables"),
         ('memry = "80GB"', "[kinds.a100]", "did you mean `memory`?"),
-        ("colour = 3", "", "known here: extends, title, sources, kinds, groups, levels"),
+        ("colour = 3", "", "known here: extends, gpu, title, sources, kinds, groups, levels, published"),
     ],
 )
 def test_a_key_in_the_wrong_table_is_reported_with_its_place(line, place, advice):

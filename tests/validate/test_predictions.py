@@ -749,7 +749,8 @@ def test_out_of_memory_is_right_missed_or_a_false_alarm():
     runs = parse_runs(
         text(row(id="a"), row(id="b"), *(row(id=n, status="oom", step_time_s="") for n in "cd")), "runs.csv"
     )
-    found = [Outcome(r, Prediction(r.id, 1.0, 1, fits)) for r, fits in zip(runs, [True, False] * 2, strict=True)]
+    said = [(True, "fits"), (False, "does not fit")] * 2
+    found = [Outcome(r, Prediction(r.id, 1.0, 1, *fit)) for r, fit in zip(runs, said, strict=True)]
     (counted,) = summaries(found)
     assert (counted.memory.right, counted.memory.missed, counted.memory.false_alarms) == (2, 1, 1)
 
