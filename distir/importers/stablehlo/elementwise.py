@@ -206,11 +206,13 @@ def _square(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) 
 
 @rule("atan2")
 def _atan2(into: StableHlo, operation: MlirOperation, operands: Sequence[str]) -> str:
-    """The angle of a point: `atan(y / x)`, half a turn further where `x` is negative."""
+    """The angle of a point: `atan(y / x)`, half a turn further where `x` is negative. Zeros are taken as positive."""
     y, x = operands
     zero, half = number_like(into, x, 0), number_like(into, x, np.pi)
-    origin = into.apply("And", into.apply("Equal", x, zero), into.apply("Equal", y, zero))
-    angle = into.apply("Where", origin, zero, into.apply("Atan", into.apply("Div", y, x)))
+    upright = into.apply("Equal", x, zero)
+    origin = into.apply("And", upright, into.apply("Equal", y, zero))
+    quotient = into.apply("Div", y, into.apply("Where", upright, zero, x))  # by -0 it would have the other sign
+    angle = into.apply("Where", origin, zero, into.apply("Atan", quotient))
     turned = into.apply("Where", into.apply("Less", y, zero), into.apply("Neg", half), half)
     return into.apply("Add", angle, into.apply("Where", into.apply("Less", x, zero), turned, zero))
 

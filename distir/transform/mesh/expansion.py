@@ -14,9 +14,9 @@ from functools import cached_property, lru_cache
 from distir.analysis import Analysis
 from distir.analysis.erasure import as_identities
 from distir.analysis.moving import axes_of
+from distir.analysis.placed_results import replaced_by
 from distir.analysis.placement_states import place_of, state_of
 from distir.analysis.placing import typing
-from distir.analysis.updates import ParameterUpdates
 from distir.diagnostics import Diagnostic, ProgramError
 from distir.diagnostics.codes import placements as codes
 from distir.ir import (
@@ -133,7 +133,7 @@ def expand(
         program.written, program.meshes = analysis, meshes
         program.in_place = {
             str(entry.returned[result]): entry.params[number].name
-            for number, result in ParameterUpdates(plain).replaced(entry).items()
+            for result, number in replaced_by(plain, entry).items()
             if {"donated", "param"} <= entry.params[number].roles.keys()
         }
         states = [placement(p.type, meshes) for p in analysis.module.functions[entry.name].params]

@@ -164,9 +164,10 @@ def mesh(
     some of the experts, and computes the rows of these.
 
     `zero` partitions over the devices of `dp`, `ep` and `cp` that would have the same, along a dimension that divides:
-    with 1 optimizer state, so that each device updates a part of a weight, which is gathered; with 2 likewise, and
-    gradients are reduced as soon as they are computed, of each microbatch where `accumulate` adds them up; with 3 also
-    weights, which are gathered before their use in the forward pass, and again in the backward pass.
+    with 1 optimizer state, so that each device updates a part of a weight, which is gathered, also of one without
+    state; with 2 likewise, and gradients are reduced as soon as they are computed, of each microbatch where
+    `accumulate` adds them up; with 3 also weights, which are gathered before their use in the forward pass, and again
+    in the backward pass.
 
     With `partition=owner` each parameter and its state are whole on one device, with balanced loads, instead of in
     parts: gradients are reduced to it, it updates the weight alone, and the others are sent it. By default so are
