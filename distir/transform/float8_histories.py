@@ -38,7 +38,7 @@ def with_history(
     name = f.fresh(f"{hint}.history")
     stated = TensorType(DTYPES["Float32"], (tensors, steps), device)
     found = Apply((expected,), "ReduceMax", (name, Literal((1,))), Attributes({"keepdims": False}))
-    return Param(name, stated, Attributes({"state": True})), found
+    return Param(name, stated, Attributes({"buffer": True})), found
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,26 @@ def test_optimizer_state_is_split_over_all_that_would_have_the_same():
     assert [(place.axis, place.dim) for place in others] == [("dp", 0), ("ep", 0)]
 
 
+def test_experts_stay_where_they_are_when_microbatches_hand_weights_on_in_tuples():
+    before = distir.transform(program("mixtral", "step"), "accumulate=2")
+    made = distir.transform(before, "mesh", "ep=2", "zero=3")
+    gathered = [str(s.args[0]) for f in made for s in ops_in(f, "AllGather")]
+    assert any("self_attn" in name for name in gathered)
+    assert not any("experts" in name for name in gathered)
+    assert any(ops_in(f, "AllToAll") for f in made)
+    assert verify(program("mixtral", "step"), made).equal
+
+
+def test_sums_over_shards_of_parts_are_taken_once_for_all_microbatches():
+    """Norms of a part of the tokens: their gradients are reduced to parts over replicas, and then added up."""
+    before = distir.transform(program("llama", "step"), "accumulate=2")
+    made = distir.transform(before, "mesh", "dp=2", "tp=2", "sequence", "zero=2")
+    norms = [f.name for f in made for s in ops_in(f, "AllReduce") if "norm.weight" in str(s.args[0])]
+    assert norms
+    assert {*norms} == {"main"}
+    assert verify(program("llama", "step"), made).equal
+
+
 def test_heads_are_exchanged_for_places_around_attention():
     layer = next(f for f in placed("llama", "forward", "cp=2 cp_kind=a2a") if "Layer" in f.name)
     (attention,) = ops_in(layer, "Attention")

@@ -245,11 +245,11 @@ def test_shards_gather_tokens_in_8_bits(chain):
     assert sum(n for (_, shape), n in gathered(program, 2).items() if shape in shapes) == contexts
 
 
-def test_histories_are_state_whose_memory_is_used_again():
+def test_histories_are_buffers_whose_memory_is_used_again():
     step = transform(gpt(), "fp8=delayed", "grad")
     histories = [p for p in step.entry().params if p.name.endswith(".history")]
     assert [p.type.shape for p in histories] == [(12, 1024)] * 2
-    assert all("state" in p.roles for p in histories)
+    assert all("buffer" in p.roles for p in histories)
     assert len(step.entry().returned) == len(transform(gpt(), "grad").entry().returned) + 2
 
 

@@ -13,7 +13,7 @@ from distir.ops import Value, type_of
 from distir.placement.along import Split, State, any_split, is_host, of_item
 from distir.transform.mesh.moves import AxisMove, NoWay, moves
 from distir.transform.mesh.spread import SpreadSums
-from distir.transform.mesh.values import PlacedValues
+from distir.transform.mesh.values import PlacedValues, loose_axes
 
 
 class Collectives:
@@ -78,7 +78,7 @@ class Collectives:
             self.values.written.append(Apply((made,), move.op, (arg,), attrs, facts=self.values.around))
             before = type_of(self.values.value(arg))
             assert isinstance(before, TensorType)
-            loose = self.values.loose(arg) - of
+            loose = loose_axes(self.values.loose(arg)) - of
             if move.cut is not None and move.cut in self.spread.tokens(arg):
                 loose |= {*move.axes}
                 self.spread_sums += 1

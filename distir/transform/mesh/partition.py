@@ -54,7 +54,16 @@ from distir.transform.mesh.sends import sent_in_parts
 from distir.transform.mesh.spread import SequenceSpread, SpreadSums
 from distir.transform.mesh.sums import PendingSums
 from distir.transform.mesh.typed import Execution, Executions
-from distir.transform.mesh.values import FIXED, Loose, PlacedValues, claims_of, placed_as
+from distir.transform.mesh.values import (
+    FIXED,
+    Loose,
+    PlacedValues,
+    claims_of,
+    loose_axes,
+    loose_items,
+    loose_tuple,
+    placed_as,
+)
 from distir.transform.mesh.wanted import Gradient, Wanted, gradients_returned, wanted_of_call
 from distir.transform.orphans import without_orphans
 from distir.transform.sharding.decide import Exchanged, NoRule, NotExchanged
@@ -139,7 +148,7 @@ class MeshPartition:
         `wanted`: how results that are gradients are wanted, which are reduced where they are computed, if any is.
         """
         name, of_tokens = call.function, FIXED if self.spread is None else frozenset(self.spread.axes)
-        phase = call.facts.phase if any(own - of_tokens for own in loose) else ""
+        phase = call.facts.phase if any(loose_axes(own) - of_tokens for own in loose) else ""
         key = (name, args, loose, wanted, phase)
         known = self._done.get(key)
         if known is None:
@@ -271,8 +280,15 @@ class _Body:
         vs = tuple(map(self.values.value, statement.args))
         ws = self.domain.answer(statement, tuple(map(erased, vs)))
         if statement.op in TUPLING or all(map(is_host, ws)):
-            own = frozenset[str]().union(*map(self.values.loose, statement.args))
-            self.values.write(statement, ws, [own] * len(ws))
+            own = [*map(self.values.loose, statement.args)]
+            match statement.op:
+                case "MakeTuple":
+                    loose = [loose_tuple(own)]
+                case "UnpackTuple":
+                    loose = loose_items(own[0], len(ws))
+                case _:
+                    loose = [FIXED.union(*map(loose_axes, own))] * len(ws)
+            self.values.write(statement, ws, loose)
             return
         is_cut = self.program.cut_sends and statement.op == "Send" and statement.results[0] != DISCARD
         if is_cut and sent_in_parts(statement, self.program.shards, self.collectives, self._apply):
@@ -367,7 +383,7 @@ class _Body:
             if self.is_entry:
                 self.sums.ended(name)
             else:
-                self.sums.ended_of_microbatch(name, self.program.replicas)
+                self.sums.ended_of_microbatch(name)
         wanted = self.wanted.get(name)
         if wanted is not None and (made := self.collectives.brought(self.values.settled(name), wanted)) != name:
             assert isinstance(made, str)
@@ -388,7 +404,7 @@ class _Body:
                 tokens, found = self.spread.tokens(args[i]), vs[i]
                 assert isinstance(found, TensorType)
                 vs[i] = replace(found, places=self.sums.left(args[i]))
-                loose[i] |= {own.axis for own in tokens}
+                loose[i] = loose_axes(loose[i]) | {own.axis for own in tokens}
             return (yield self.program.callee(statement, tuple(vs), tuple(loose), wanted)).sums
 
         least, kept = (yield sums(())), pending

@@ -35,6 +35,7 @@ from distir.ir.places import places
 from distir.placement.along import WHOLE, Split, State, is_whole
 from distir.transform.mesh.folding import DATA, EXPERTS, INSIDE, REPLICAS, SEQUENCES, SHARD, SHARDS, Folding
 from distir.transform.mesh.owners import PARTITIONS, owners
+from distir.transform.mesh.values import Loose, loose_where
 from distir.transform.mesh.wanted import is_update, layout_of
 from distir.transform.sharding.classes import Settled
 from distir.transform.sharding.context import sequence_states
@@ -55,7 +56,7 @@ class ParameterPlan:
     """The placed types of parameters, and the axes along which each is split only to be stored so."""
 
     types: tuple[Type, ...]
-    loose: tuple[frozenset[str], ...]
+    loose: tuple[Loose, ...]
     updated: tuple[Type, ...]
     """The types in which parameters are updated: in parts also where weights are stored whole."""
 
@@ -100,7 +101,8 @@ def plan(
     stored = _all_stored(analysis, entry, placed, sizes, zero, partition, owned)
     updated = _all_stored(analysis, entry, placed, sizes, 3, partition, owned) if 0 < zero < 3 else stored
     _tell_of_whole(entry, stored, zero)
-    loose = tuple(frozenset(parts if "param" in p.roles else ()) for p, parts in zip(entry.params, stored, strict=True))
+    rows = zip(entry.params, stored, strict=True)
+    loose = tuple(loose_where(parts if "param" in p.roles else {}, lambda s: s is not WHOLE) for p, parts in rows)
     types = _types(entry, placed, stored)
     return ParameterPlan(types, loose, types if updated is stored else _types(entry, placed, updated))
 

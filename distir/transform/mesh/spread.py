@@ -10,7 +10,7 @@ from distir.ir import Apply, Arg, PendingAlong, SplitAlong
 from distir.ir.places import cuts_of
 from distir.placement.along import PARTIAL, WHOLE, Split, State
 from distir.placement.rule import Typing
-from distir.transform.mesh.values import Loose, PlacedValues
+from distir.transform.mesh.values import PlacedValues, loose_axes
 from distir.transform.sharding.batch import Places as Batch
 from distir.transform.sharding.spread import tokens_of
 
@@ -51,16 +51,16 @@ class SpreadSums:
             self._spread[arg] = () if dim is None else tuple(SplitAlong(dim, axis) for axis in spread.axes)
         return self._spread[arg]
 
-    def stored(self, arg: Arg) -> Loose:
+    def stored(self, arg: Arg) -> frozenset[str]:
         """The axes along which a value is split only to be stored so, and gathered for its use: not its tokens."""
-        spread = self.spread
-        return self.values.loose(arg) if spread is None else self.values.loose(arg) - {*spread.axes}
+        return loose_axes(self.values.loose(arg)) - {*(self.spread.axes if self.spread is not None else ())}
 
     def as_tokens(self, name: str, axes: Sequence[str]) -> None:
         """Say of a value that was brought beside tokens that it yields where these do."""
-        own = {*axes}.intersection(self.spread.axes if self.spread is not None else ()) - self.values.loose(name)
+        loose = loose_axes(self.values.loose(name))
+        own = {*axes}.intersection(self.spread.axes if self.spread is not None else ()) - loose
         if own:
-            self.values.define(name, self.values.value(name), self.values.loose(name) | own)
+            self.values.define(name, self.values.value(name), loose | own)
 
     def typing(
         self, statement: Apply, axis: str, states: Sequence[State], decided: Callable[[Sequence[State]], Typing]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from distir.analysis.stated_places import complaint
@@ -53,13 +53,13 @@ class PendingSums:
         spread = self.spread.tokens(arg)
         return left if any(own.axis in kept for own in spread) else places((*left, *spread))
 
-    def ended_of_microbatch(self, name: str, replicas: Collection[str]) -> None:
+    def ended_of_microbatch(self, name: str) -> None:
         """End the sums of a gradient that is added to those of other microbatches.
 
-        Along axes of replicas that do not split it then, the sum of all is taken once, at the end.
+        Along axes that do not split it then, the sum of all is taken once, at the end.
         """
         split = {place.axis for place in self.gradients[name].wanted}
-        self.ended(name, [place.axis for place in self.values.pending(name) if place.axis in {*replicas} - split])
+        self.ended(name, [place.axis for place in self.values.pending(name) if place.axis not in split])
 
     def ended(self, arg: Arg, kept: Sequence[str] = ()) -> Arg:
         """A value without pending sums but along axes that are `kept`; a gradient is split as its update wants it."""

@@ -14,12 +14,12 @@ from distir.analysis.placing import dividing
 from distir.ir import Apply, Attributes, SplitAlong, TensorType, TupleType
 from distir.ir.places import cuts_of
 from distir.ops import OPS, Value, item_of, type_of
-from distir.placement.along import PARTIAL, WHOLE, OwnedBy, Split, State, any_split, is_host, of_item
+from distir.placement.along import PARTIAL, WHOLE, OwnedBy, Split, State, is_host, of_item
 from distir.placement.rule import Typing
 from distir.placement.typings import over_owners
 from distir.transform.mesh.collectives import is_as_needed, order_of_cuts
 from distir.transform.mesh.spread import SpreadSums
-from distir.transform.mesh.values import FIXED, Loose, PlacedValues
+from distir.transform.mesh.values import FIXED, Loose, PlacedValues, loose_where
 from distir.transform.mesh.wanted import is_update
 from distir.transform.sharding.decide import Exchanged, decide
 
@@ -41,7 +41,7 @@ class Execution:
     """The operands that are not where they are needed."""
     loose: tuple[Loose, ...]
     """By result: the axes along which it is split only to be stored so."""
-    whole_along: Loose
+    whole_along: frozenset[str]
     """The axes along which operands that are split are gathered, whatever the op's rule says."""
     needs_sizes: bool
     """Whether it depends on sizes."""
@@ -61,7 +61,7 @@ class Executions:
         vs: tuple[Value, ...],
         ws: tuple[Value, ...],
         spread: SpreadSums,
-        whole_along: Loose = FIXED,
+        whole_along: frozenset[str] = FIXED,
     ) -> Execution:
         """How a statement is executed on operands `vs`, giving `ws`, and along some axes on no parts. Raises NoRule."""
         beside = tuple([(spread.values.loose(arg), spread.tokens(arg)) for arg in statement.args])
@@ -77,7 +77,7 @@ def _decided(
     vs: tuple[Value, ...],
     ws: tuple[Value, ...],
     spread: SpreadSums,
-    whole_along: Loose,
+    whole_along: frozenset[str],
     together: Sequence[Sequence[str]],
 ) -> Execution:
     axes, needs_sizes = [axis for axis, _ in spread.values.axes], False
@@ -91,7 +91,7 @@ def _decided(
         whole_along |= {*[*apart.values()][:-1]} or torn  # of parts of two dimensions no device can compute its part
     needed = tuple([tuple([typing.needed[i] for typing in each]) for i in range(len(vs))])
     loose = tuple(
-        frozenset(axis for axis, typing in zip(axes, each, strict=True) if _is_loose(typing.given[j]))
+        loose_where({axis: typing.given[j] for axis, typing in zip(axes, each, strict=True)}, _is_loose)
         for j in range(len(ws))
     )
     order = tuple(order_of_cuts(spread.values.axes, vs, needed))
@@ -216,4 +216,4 @@ def _depends_on_sizes(typing: Typing) -> bool:
 
 
 def _is_loose(found: State) -> bool:
-    return (isinstance(found, OwnedBy) and found.loose) or any_split(found, lambda split: split.loose)
+    return isinstance(found, (Split, OwnedBy)) and found.loose

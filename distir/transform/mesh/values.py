@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Union
 
 from distir.analysis import Instance
 from distir.analysis.placement_states import erased
@@ -35,12 +36,40 @@ from distir.ir import names as names_of
 from distir.ir.builder import namer
 from distir.ir.dataflow import uses
 from distir.ops import Value, type_of
-from distir.placement.along import State, loosened
+from distir.placement.along import State, loosened, of_item
 
-Loose = frozenset[str]
-"""The axes along which a value is split only to be stored so: an op that could be split otherwise gathers it."""
+Loose = Union[frozenset[str], "tuple[Loose, ...]"]
+"""The axes along which a value is split only to be stored so: an op that could be split otherwise gathers it.
 
-FIXED: Loose = frozenset()
+Of a tuple, those of each item, unless all have the same.
+"""
+
+FIXED: frozenset[str] = frozenset()
+
+
+def loose_axes(loose: Loose) -> frozenset[str]:
+    """The axes along which a value, or an item of it, is split only to be stored so."""
+    return FIXED.union(*map(loose_axes, loose)) if isinstance(loose, tuple) else loose
+
+
+def loose_items(loose: Loose, count: int) -> tuple[Loose, ...]:
+    """The same of each of so many items."""
+    return loose if isinstance(loose, tuple) else (loose,) * count
+
+
+def loose_tuple(items: Iterable[Loose]) -> Loose:
+    """The same of a tuple of items."""
+    found = tuple(items)
+    return found[0] if len({*found}) == 1 else found or FIXED
+
+
+def loose_where(given: Mapping[str, State], holds: Callable[[State], bool]) -> Loose:
+    """The axes along which something holds for the placement of a value, by axis; of a tuple, those of each item."""
+    count = next((len(s) for s in given.values() if isinstance(s, tuple)), None)
+    if count is not None:
+        items = ({axis: of_item(s, k) for axis, s in given.items()} for k in range(count))
+        return loose_tuple(loose_where(item, holds) for item in items)
+    return frozenset(axis for axis, s in given.items() if holds(s))
 
 
 class PlacedValues:
@@ -101,8 +130,7 @@ class PlacedValues:
 
     def state(self, arg: Arg, axis: str) -> State:
         """The placement along one axis."""
-        found = state_along(self.value(arg), axis)
-        return loosened(found) if axis in self.loose(arg) else found
+        return _loosened(state_along(self.value(arg), axis), self.loose(arg), axis)
 
     def parts(self, cuts: Sequence[SplitAlong]) -> int:
         """Into how many parts axes cut a dimension."""
@@ -144,11 +172,18 @@ class PlacedValues:
         assert isinstance(found, TupleType)
         items = tuple(self.names.fresh(f"{arg}_{k}") for k in range(len(found.items)))
         unpacked = Apply(items, "UnpackTuple", (arg,), facts=self.around)
-        self.write(unpacked, found.items, [self.loose(arg)] * len(items))
+        self.write(unpacked, found.items, loose_items(self.loose(arg), len(items)))
         args = tuple(placed(item, k) for k, item in enumerate(items))
         made = self.names.fresh(f"{arg}_placed")
         self.write(Apply((made,), "MakeTuple", args, facts=self.around), (erased(found),), [FIXED])
         return made
+
+
+def _loosened(found: State, loose: Loose, axis: str) -> State:
+    """The placement along an axis, loose where a value, or an item of it, is split only to be stored so."""
+    if isinstance(found, tuple):
+        return tuple(_loosened(s, own, axis) for s, own in zip(found, loose_items(loose, len(found)), strict=True))
+    return loosened(found) if axis in loose_axes(loose) else found
 
 
 def narrow_type(v: Value) -> DType | None:

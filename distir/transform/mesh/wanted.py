@@ -133,9 +133,7 @@ def _before_call(
 def is_update(statement: Apply) -> bool:
     """Whether an op replaces its first operand, a weight or what it is kept in, by means of the second, a gradient."""
     op = OPS[statement.op]
-    if op.name == "Sum":  # adds to its first operand, which is another gradient
-        return False
-    return op.inplace != "each" and op.inplace.get(0) == 0 and op.communication is None and len(statement.args) > 1
+    return op.family == "optimizer" and op.inplace != "each" and op.inplace.get(0) == 0 and len(statement.args) > 1
 
 
 def _by_update(statement: Apply, instance: Instance, params: Mapping[str, Type]) -> Places:
