@@ -8,6 +8,7 @@ from random_mesh_programs import random_program
 import distir
 from distir.analysis import check
 from distir.analysis.program import read
+from distir.models import named
 from distir.ops import canonical
 from distir.simulate.simulation import simulate
 from distir.syntax import parse, print_module, print_rolled
@@ -109,3 +110,13 @@ def test_steps_and_the_simulator_refuse_a_program_on_a_mesh_in_one_sentence():
         with pytest.raises(distir.ProgramError) as caught:
             use()
         assert [d.code.number for d in caught.value.diagnostics] == ["DIR691"]
+
+
+@pytest.mark.parametrize("strategy", ["dp=2", "dp=2 tp=2", "dp=2 tp=2 sequence zero=3", "dp=4 tp=2", "dp=2 cp=2 tp=2"])
+def test_sizes_of_a_named_batch_are_those_of_all_devices(strategy):
+    """The mean of a loss divides by the number of labels, which is read from what one device has."""
+    sizes = {"layers": 1, "width": 32, "heads": 8, "kv_heads": 4, "ffn": 64, "vocabulary": 64}
+    step = distir.transform(named("llama3-8b", None, 8, **sizes), "grad", "loss=cross_entropy", "optimizer=sgd")
+    made = distir.transform(step, "mesh", *strategy.split())
+    found = verify(step, made, bind={"B": 8})
+    assert found.equal, [row for row in found.results if not row.equal]

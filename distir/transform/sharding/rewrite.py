@@ -19,8 +19,10 @@ from distir.ir import (
     Dense,
     Literal,
     Shape,
+    SymbolicDim,
     TensorType,
     Type,
+    dims,
 )
 from distir.ir.builder import FunctionBuilder
 from distir.ops import OPS, Reject, Value, bind, type_of
@@ -104,7 +106,8 @@ def restated(body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequenc
         return
     here = [part_of(type_of(v), body.state(arg), body.size) for v, arg in zip(vs, statement.args, strict=True)]
     (part,) = body.domain.answer(statement, tuple(here))
-    if not (isinstance(w, Dense) and isinstance(part, Dense)):  # sizes known from the whole value only
+    found = _of_part(w, part, body.size) if isinstance(w, Dense) and isinstance(part, Dense) else None
+    if found is None:  # sizes known from the whole value only
         args = tuple(body.placed(arg, WHOLE) for arg in statement.args)
         body.items.append(Each(Apply((name,), statement.op, args, statement.attrs, statement.claims)))
         body.define(name, w, WHOLE)
@@ -112,15 +115,27 @@ def restated(body: Rewriting, statement: Apply, vs: Sequence[Value], ws: Sequenc
     own = body.fresh(f"{name}_own")
     body.items.append(Each(Apply((own,), statement.op, statement.args, statement.attrs)))
     body.define(own, part, WHOLE)
-    pairs = list(zip(w.values, part.values, strict=True))
-    if all(a == b or a == body.size * b for a, b in pairs):
-        op, amounts = "Mul", tuple(1 if a == b else body.size for a, b in pairs)
-    else:  # of some blocks, each device has all
-        op, amounts = "Add", tuple(a - b if isinstance(a, int) and isinstance(b, int) else 0 for a, b in pairs)
-    body.items.append(
-        Each(Apply((name,), op, (own, Literal(amounts if w.shape else amounts[0])), claims=statement.claims))
-    )
+    op, amounts = found
+    body.items.append(Each(Apply((name,), op, (own, amounts), claims=statement.claims)))
     body.define(name, w, WHOLE)
+
+
+def _of_part(whole: Dense, part: Dense, most: int) -> tuple[str, Literal] | None:
+    """The op, and its second operand, that gives sizes of the whole of those of one of at most so many equal parts.
+
+    None where no number does, whatever their names are bound to.
+    """
+    values = zip(whole.values, part.values, strict=True)
+    pairs = [(a, b) for a, b in values if isinstance(a, (int, SymbolicDim)) and isinstance(b, (int, SymbolicDim))]
+    if len(pairs) < len(whole.values):
+        return None
+    numbers = (1, most, *range(2, most))
+    times = [next((n for n in numbers if dims.multiply(b, n) == a), 0) for a, b in pairs]
+    differences = [a - b for a, b in pairs if isinstance(a, int) and isinstance(b, int)]  # each device has some blocks
+    if not all(times) and len(differences) < len(pairs):
+        return None
+    op, amounts = ("Mul", times) if all(times) else ("Add", differences)
+    return op, Literal(tuple(amounts) if whole.shape else amounts[0])
 
 
 def _cut_apart(body: Rewriting, statement: Apply, args: list[Arg], ws: Sequence[Value], decision: Typing) -> Apply:
