@@ -82,8 +82,8 @@ def fp8(
     magnitude by the largest number of the type. `block`: scales of 1 x 128 activations and 128 x 128 weights, as in
     DeepSeek-V3; `block` states another size. `mx`: a scale for each 32 terms of a product's sums, as MXFP8 in
     the OCP Microscaling specification, where scales are powers of two in a byte; here they are Float32. `delayed`: one
-    scale per tensor, by the greatest magnitude that it had in the last 1024 or `history` steps, which is state of the
-    training step, as Transformer Engine keeps it.
+    scale per tensor, by the greatest magnitude that it had in the last 1024 or `history` steps, which buffers of
+    the training step keep, as in Transformer Engine: ZeRO does not partition them.
 
     Weights are quantised once in a step, by the entry function, and kept for all microbatches and the backward pass: a
     byte for each element, beside the weights. With `zero=3`, each use quantises the weight that it gathers. Activations

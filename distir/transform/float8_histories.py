@@ -1,4 +1,4 @@
-"""The state of delayed scaling: histories of the greatest magnitudes (amax) of quantised tensors.
+"""The buffers of delayed scaling: histories of the greatest magnitudes (amax) of quantised tensors.
 
 A history is a parameter of the entry function, one per call of a function that quantises: a row for each tensor, a
 column for each step, the newest first. The greatest value of a row is the expected amax of its tensor.

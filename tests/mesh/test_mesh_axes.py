@@ -17,6 +17,7 @@ from distir.ops.communication import MPIAllgather
 from distir.syntax import print_module
 from distir.transform.mesh import erase, expand
 from distir.transform.mesh.moves import moves
+from distir.transform.mesh.values import loose_items, loose_tuple
 from distir.transform.verification import verify
 
 
@@ -95,6 +96,36 @@ def test_experts_stay_where_they_are_when_microbatches_hand_weights_on_in_tuples
     assert not any("experts" in name for name in gathered)
     assert any(ops_in(f, "AllToAll") for f in made)
     assert verify(program("mixtral", "step"), made).equal
+
+
+def drawn_loose(draw, depth):
+    """Axes of a value, or of the items of a tuple."""
+    if depth == 0 or draw.random() < 0.3:
+        return frozenset(draw.sample(["dp", "ep"], draw.randint(0, 2)))
+    return tuple(drawn_loose(draw, depth - 1) for _ in range(draw.randint(1, 3)))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_is_packed_in_tuples_is_unpacked_as_it_was(seed):
+    items = tuple(drawn_loose(random.Random(seed), 2) for _ in range(2)) * (1 + seed % 2)
+    found = loose_items(loose_tuple(items), len(items))
+    assert [*map(unpacked, found, items)] == [*map(unpacked, items, items)]
+
+
+def unpacked(found, like):
+    """The axes of each value, where a tuple may say of all its items what they have in common."""
+    if not isinstance(like, tuple):
+        return found
+    return [*map(unpacked, loose_items(found, len(like)), like)]
+
+
+def test_histories_of_8_bit_floats_are_whole_on_each_replica():
+    before = distir.transform(program("llama", "forward"), "fp8=delayed", "grad", "optimizer=adam")
+    made = distir.transform(before, "mesh", "dp=2", "zero=1")
+    places = {p.name: p.type.places for p in made.entry().params if p.name.endswith((".history", ".m"))}
+    assert {bool(own) for name, own in places.items() if name.endswith(".m")} == {True}
+    assert {own for name, own in places.items() if name.endswith(".history")} == {()}
+    assert verify(before, made).equal
 
 
 def test_sums_over_shards_of_parts_are_taken_once_for_all_microbatches():

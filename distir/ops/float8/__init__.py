@@ -9,7 +9,7 @@ activations and gradients, 128 x 128 for weights. Current scaling in a step of m
 has a scale of its own, is `block = [4, 0, 0]`: one for each 4 examples of (example, place, feature).
 
 With delayed scaling (Micikevicius et al., arXiv:2209.05433; Transformer Engine) the scale of a tensor follows from the
-greatest magnitudes that it had in the last steps, its history, which is state of the training step: `ScaleToFloat8`
+greatest magnitudes that it had in the last steps, its history, a buffer of the training step: `ScaleToFloat8`
 takes it, and gives the greatest magnitudes of this step, which `RecordGreatest` keeps for the next ones.
 """
 

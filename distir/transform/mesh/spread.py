@@ -32,6 +32,11 @@ class SpreadSums:
         self._spread: dict[str, tuple[SplitAlong, ...]] = {}
         """By pending sum: how it is spread along its tokens."""
 
+    @property
+    def _axes(self) -> frozenset[str]:
+        """The axes over which sums are spread."""
+        return frozenset() if self.spread is None else frozenset(self.spread.axes)
+
     def tokens(self, arg: Arg) -> tuple[SplitAlong, ...]:
         """How a pending sum is spread along its tokens, outermost first; empty if it is not."""
         spread = self.spread
@@ -53,12 +58,12 @@ class SpreadSums:
 
     def stored(self, arg: Arg) -> frozenset[str]:
         """The axes along which a value is split only to be stored so, and gathered for its use: not its tokens."""
-        return loose_axes(self.values.loose(arg)) - {*(self.spread.axes if self.spread is not None else ())}
+        return loose_axes(self.values.loose(arg)) - self._axes
 
     def as_tokens(self, name: str, axes: Sequence[str]) -> None:
         """Say of a value that was brought beside tokens that it yields where these do."""
         loose = loose_axes(self.values.loose(name))
-        own = {*axes}.intersection(self.spread.axes if self.spread is not None else ()) - loose
+        own = self._axes.intersection(axes) - loose
         if own:
             self.values.define(name, self.values.value(name), loose | own)
 

@@ -58,9 +58,10 @@ def loose_items(loose: Loose, count: int) -> tuple[Loose, ...]:
 
 
 def loose_tuple(items: Iterable[Loose]) -> Loose:
-    """The same of a tuple of items."""
+    """The same of a tuple of items; of tuples among them each item's."""
     found = tuple(items)
-    return found[0] if len({*found}) == 1 else found or FIXED
+    alike = len({*found}) < 2 and not any(isinstance(item, tuple) for item in found)
+    return FIXED.union(*map(loose_axes, found)) if alike else found
 
 
 def loose_where(given: Mapping[str, State], holds: Callable[[State], bool]) -> Loose:

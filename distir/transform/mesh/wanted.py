@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Union
 
 from distir.analysis import Analysis, Instance
+from distir.analysis.kinds import in_place
 from distir.ir import Apply, Arg, Call, Function, OwnedAlong, Places, SplitAlong, TensorType, TupleType, Type
 from distir.ir.places import places, without
 from distir.ops import OPS, Value, type_of
@@ -132,8 +133,7 @@ def _before_call(
 
 def is_update(statement: Apply) -> bool:
     """Whether an op replaces its first operand, a weight or what it is kept in, by means of the second, a gradient."""
-    op = OPS[statement.op]
-    return op.family == "optimizer" and op.inplace != "each" and op.inplace.get(0) == 0 and len(statement.args) > 1
+    return in_place(statement).get(0) == 0 and len(statement.args) > 1
 
 
 def _by_update(statement: Apply, instance: Instance, params: Mapping[str, Type]) -> Places:
