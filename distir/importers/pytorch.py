@@ -32,8 +32,9 @@ from distir.importers.names import value_name
 from distir.importers.onnx_graph import SMALL
 from distir.importers.onnx_import import BATCH, import_model
 from distir.importers.repeating import Unlike, stretched, thinned
-from distir.importers.torch_refusals import changed_buffers, place_of_value, refusing, written_inputs
+from distir.importers.torch_refusals import place_of_value, refusing, written_inputs
 from distir.importers.torch_simplification import simplify
+from distir.importers.torch_state import changes, held_by, state_of
 from distir.importers.torch_translations import keep_signatures, keep_translations, translations, with_complex_ops
 from distir.importers.weight_roles import module_roles
 from distir.ir import DTYPES, Module, Site, results
@@ -71,13 +72,13 @@ def import_torch(
     comes in with its attention and its experts as single ops; keys and values are results of it only with `cache`.
 
     Its parameters are `{param}` parameters under their own names, `{param, frozen}` where they ask for no gradient, and
-    its buffers `{buffer}`; one that the module changes is also a result, as `NAME_new`. `weights` of the result has
-    their data, none without `weights`. Module and inputs may be on the meta device. `batch` names the inputs that carry
-    the batch, with the axis; `dynamic_batch` says that all do,
-    along their first dimension. These dimensions are called `B`.
+    its buffers `{buffer}`; one that the module changes, in place or by assignment, is also a result, as `NAME_new`.
+    `weights` of the result has their data, none without `weights`. Module and inputs may be on the meta device. `batch`
+    names the inputs that carry the batch, with the axis; `dynamic_batch` says that all do, along their first dimension.
+    These dimensions are called `B`.
 
     With `training` the module is run as in training and gives a loss; the program returns it and the gradient of every
-    parameter that asks for one, as `grad.NAME`, and the running statistics of batch normalisations, as `NAME_new`.
+    parameter that asks for one, as `grad.NAME`, and what it changes, such as running statistics, as `NAME_new`.
 
     With `dropout` the module drops as in training, from the seed `%seed`, a parameter of the program (the step
     `seeded`); normalisations use their running statistics nevertheless. Else it has no dropout.
@@ -128,15 +129,14 @@ def _compared(
         with _quiet(), _mode(nn_module, training), huggingface.as_it_is(nn_module, cache=cache):
             yield
 
-    buffers = [name for name, _ in nn_module.named_buffers()]
     given = {name.removesuffix("_new") for name in result_names(found.functions["main"]) if name.endswith("_new")}
-    changed = [name for name in buffers if value_name(name) in given]
-    results = (_results_of_step if training else _results_of)(nn_module, example, changed)
+    changed = [name for name in state_of(nn_module) if value_name(name) in given]
+    results = _results_of_step(nn_module, example) if training else _results_of(nn_module, example, changed)
     return compared(ComparedModule(nn_module, example.names, example.inputs, results, run), found)
 
 
 def _results_of(nn_module: Any, example: _Example, changed: Sequence[str]) -> Results:
-    """What computes the results of a module, as its program gives them, with the buffers that are changed."""
+    """What computes the results of a module, as its program gives them, with the state that is changed."""
     torch, tree = _package("torch"), _package("torch.utils._pytree")
 
     def results(weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
@@ -147,10 +147,9 @@ def _results_of(nn_module: Any, example: _Example, changed: Sequence[str]) -> Re
     return results
 
 
-def _results_of_step(nn_module: Any, example: _Example, changed: Sequence[str]) -> Results:
-    """What computes the loss, the gradients and the statistics of a module, as its program gives them."""
-    statistics = _step(nn_module, example).statistics
-    step = _step(nn_module, example, [name for name in changed if name not in statistics])
+def _results_of_step(nn_module: Any, example: _Example) -> Results:
+    """What computes the loss, the gradients and the changed state of a module, as its program gives them."""
+    step = _step(nn_module, example)
 
     def results(weights: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
         held = [weights[key].requires_grad_(key in step.trained) for key in step.keys]
@@ -360,12 +359,12 @@ def _function(source: str, folder: str | None) -> Callable[[], object]:
 
 
 def _exported(nn_module: Any, example: _Example, thinned_out: Sequence[str] = ()) -> _Exported:
-    """The ONNX model of the module's results. Raises ImportRefused, as for buffers that change in a thinned list."""
-    program = _program(nn_module, example)
-    written = changed_buffers(program)
-    changed = [name for name, _ in nn_module.named_buffers() if name in written]
+    """The ONNX model of the module's results. Raises ImportRefused, as for state that changes in a thinned list."""
+    with changes(nn_module) as written:
+        program = _program(nn_module, example)
+    changed = [name for name in state_of(nn_module) if name in written]
     if any(name.startswith(f"{path}.") for name in changed for path in thinned_out):
-        raise ImportRefused("which buffers change is to be found in the whole module")
+        raise ImportRefused("what changes is to be found in the whole module")
     with _giving(nn_module, changed):
         program = _program(nn_module, example) if changed else program
     _check_results(nn_module, program)
@@ -375,17 +374,17 @@ def _exported(nn_module: Any, example: _Example, thinned_out: Sequence[str] = ()
     last = exported.model.graph.outputs[len(exported.model.graph.outputs) - len(changed) :]
     for value, name in zip(last, changed, strict=True):
         value.name = f"{name}_new"
-    return _lifted(exported, {}, {name for name, _ in (*nn_module.named_parameters(), *nn_module.named_buffers())})
+    return _lifted(exported, {}, {*state_of(nn_module)})
 
 
 @contextmanager
-def _giving(nn_module: Any, buffers: Sequence[str]) -> Generator[None]:
-    """A module that gives these buffers of its own, as they are after it has run, behind its results."""
+def _giving(nn_module: Any, names: Sequence[str]) -> Generator[None]:
+    """A module that gives this state of its own, as it is after it has run, behind its results."""
 
     def behind(module: Any, args: Any, found: Any) -> Any:
-        return found, tuple(module.get_buffer(name).clone() for name in buffers)
+        return found, tuple(held_by(module, name).clone() for name in names)
 
-    hook = nn_module.register_forward_hook(behind) if buffers else None
+    hook = nn_module.register_forward_hook(behind) if names else None
     try:
         yield
     finally:
@@ -474,40 +473,43 @@ class _Step:
 
     keys: list[str]
     trained: list[str]
-    statistics: list[str]
+    changed: list[str]
     run: Callable[..., tuple[Any, ...]]
 
 
-def _step(nn_module: Any, example: _Example, changed: Sequence[str] = ()) -> _Step:
+def _step(nn_module: Any, example: _Example) -> _Step:
+    """The step of a module; what it is found to change is known once it has run, in the order of `keys`."""
     torch, func = _package("torch"), _package("torch.func")
     trained = [name for name, p in nn_module.named_parameters() if p.requires_grad]
-    keys = list({**dict(nn_module.named_parameters()), **dict(nn_module.named_buffers())})
-    norms = [(name, part) for name, part in nn_module.named_modules() if getattr(part, "track_running_stats", False)]
-    statistics = [f"{name}.{kind}".lstrip(".") for name, _ in norms for kind in ("running_mean", "running_var")]
-    statistics += changed
+    keys = list(state_of(nn_module))
+    norms = [name for name, part in nn_module.named_modules() if getattr(part, "track_running_stats", False)]
+    statistics = {f"{name}.{kind}".lstrip(".") for name in norms for kind in ("running_mean", "running_var")}
+    changed: list[str] = []
 
     def run(*values: Any) -> tuple[Any, ...]:
         held = dict(zip(keys, values, strict=False))
-        found: Any = func.functional_call(nn_module, held, *example.call(values[len(keys) :]))
+        with changes(nn_module) as new:
+            found: Any = func.functional_call(nn_module, held, *example.call(values[len(keys) :]))
+        changed[:] = [key for key in keys if key in statistics or (key in new and not key.endswith(COUNTER))]
         loss: Any = found
         if isinstance(found, Mapping):  # what a model of transformers gives
             loss = cast("Mapping[str, Any]", found).get("loss")
         if not isinstance(loss, torch.Tensor) or loss.dim():
             raise ImportRefused("expected the module to give its loss, a scalar, when it is trained")
         gradients = torch.autograd.grad(loss, [held[name] for name in trained])
-        return (loss, *gradients, *(held[name] for name in statistics))
+        return (loss, *gradients, *(new.get(name, held[name]) for name in changed))
 
-    return _Step(keys, trained, statistics, run)
+    return _Step(keys, trained, changed, run)
 
 
-def _exported_step(nn_module: Any, example: _Example, changed: Sequence[str] = ()) -> _Exported:
-    """The ONNX model of the loss, the gradients, and the statistics and other buffers that are `changed`."""
+def _exported_step(nn_module: Any, example: _Example) -> _Exported:
+    """The ONNX model of the loss, the gradients, and the statistics and other state that changes."""
     torch = _package("torch")
     make_fx = _package("torch.fx.experimental.proxy_tensor").make_fx
     names, axes = example.names, example.axes
-    state = {**dict(nn_module.named_parameters()), **dict(nn_module.named_buffers())}
-    step = _step(nn_module, example, changed)
-    keys, trained, statistics = step.keys, step.trained, step.statistics
+    state = state_of(nn_module)
+    step = _step(nn_module, example)
+    keys, trained = step.keys, step.trained
     leaves = _without_data([state[key] for key in keys], [key in trained for key in keys])
     examples = _with_batch_of_its_own(example.inputs, names, axes, leaves)
     attention = _package("torch.nn.attention")
@@ -527,11 +529,8 @@ def _exported_step(nn_module: Any, example: _Example, changed: Sequence[str] = (
     with refusing("torch.export cannot export the training step", nn_module):
         program = torch.export.export(traced, given, dynamic_shapes=shapes, strict=False)
     _check_writes(nn_module, program, names, len(keys))
-    more = [keys[number] for number, *_ in written_inputs(program) if number < len(keys)]
-    if more := [key for key in more if key not in statistics and not key.endswith(COUNTER)]:
-        return _exported_step(nn_module, example, more)
     with refusing("torch.onnx cannot export the training step", nn_module, program):
-        outputs = ["loss", *(f"grad.{name}" for name in trained), *(f"{name}_new" for name in statistics)]
+        outputs = ["loss", *(f"grad.{name}" for name in trained), *(f"{name}_new" for name in step.changed)]
         exported = _onnx_of(program, input_names=[*keys, *names], output_names=outputs)
     return _lifted(exported, {key: _weight(state[key]) for key in keys}, set())
 

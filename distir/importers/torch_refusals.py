@@ -94,16 +94,6 @@ def written_inputs(program: Any) -> list[tuple[int, str, str]]:
     return [(given.index(name), name, place) for name, place in found.items() if name in mutated]
 
 
-def changed_buffers(program: Any) -> list[str]:
-    """The buffers of a module that its exported program changes, by name."""
-    signature = program.graph_signature
-    changed = [s.target for s in signature.output_specs if s.kind.name == "BUFFER_MUTATION"]
-    held = {s.arg.name: s.target for s in signature.input_specs if s.kind.name == "BUFFER"}
-    if not changed and _written(program, held):
-        changed = [*program.run_decompositions({}).graph_signature.buffers_to_mutate.values()]
-    return changed
-
-
 def _written(program: Any, given: Container[str]) -> dict[str, str]:
     """Of these placeholders of a program those that may be written to, and where each is written first."""
     found: dict[str, str] = {}
