@@ -140,6 +140,10 @@ def of_file(text: str, path: str, name: str, flavor: str) -> tuple[Decoder, Opti
         near = nearest(flavor, made)
         hint = f"did you mean `{near}`?" if near else f"it defines {', '.join(list(made)[:20]) or 'none'}"
         raise ConfigurationError(f'{path}: no flavor `{flavor}`, as in `{{"{flavor}": ModelArgs(dim=…)}}`', hint)
+    called = ast.unparse(found.func)
+    if not called.rpartition(".")[2][:1].isupper():
+        message = f"{path}:{found.lineno}: `{called}` makes the flavor `{flavor}`, and nothing is run"
+        raise ConfigurationError(message, f'write it out: `{{"{flavor}": ModelArgs(dim=…)}}`')
     settings = {n: setting for n, setting in flattened(found, constants_of(tree)) if _is_said(setting)}
     fields = FAMILIES[family].fields
     for field, setting in settings.items():

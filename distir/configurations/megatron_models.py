@@ -238,7 +238,7 @@ def layers_with_experts(options: Options, layers: int) -> Experts:
             found = [int(n) for part, times in parts for n in part.split(",") * int(times or 1)]
         elif pattern.isdecimal():
             found = int(pattern)
-    if found in (None, 1):
+    if found is None or (found == 1 and found is not True):
         return None, 1
     if isinstance(found, int) and 1 < found <= layers:
         options.note(f"experts are in the last one of {found} layers here, not in the first", "moe_layer_freq")
@@ -249,7 +249,7 @@ def layers_with_experts(options: Options, layers: int) -> Experts:
             return dense or None, 1
         if all(layer == ((index + 1) % (dense + 1) == 0) for index, layer in enumerate(routed)):
             return None, dense + 1
-    message = f"`moe_layer_freq` of `{found}` is not read for {layers} layers"
+    message = f"`moe_layer_freq` of `{options.get('moe_layer_freq')}` is not read for {layers} layers"
     hint = "experts are in all layers but some first ones, or in one of every few layers"
     raise options.wrong(options.line("moe_layer_freq"), message, hint)
 

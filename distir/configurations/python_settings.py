@@ -8,7 +8,7 @@ of its configuration is reported.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -191,12 +191,27 @@ def flattened(
             yield f"{name}.{MADE_BY}", Setting(made_by, value.lineno)
         for index, argument in enumerate(value.args):
             yield from flattened(argument, local, f"{name}.{index}" if name else str(index), depth + 1)
-        for keyword in value.keywords:
-            if keyword.arg is not None:
-                inner = f"{name}.{keyword.arg}" if name else keyword.arg
-                yield from flattened(keyword.value, local, inner, depth + 1)
+        for key, argument in _named(value.keywords, local):
+            yield from flattened(argument, local, f"{name}.{key}" if name else key, depth + 1)
     else:
         yield name, Setting(_constant(value, local), value.lineno)
+
+
+def _named(keywords: Sequence[ast.keyword], local: Mapping[str, ast.expr]) -> Iterator[tuple[str, ast.expr]]:
+    """Arguments by name, those of a table among them, `**base`; as `**TEXT` a table that is elsewhere."""
+    for keyword in keywords:
+        value = local.get(keyword.value.id) if isinstance(keyword.value, ast.Name) else keyword.value
+        match value if keyword.arg is None else None:
+            case None if keyword.arg is not None:
+                yield keyword.arg, keyword.value
+            case ast.Call(func=ast.Name(id="dict"), args=[], keywords=held):
+                yield from _named([one for one in held if one.arg is not None], local)
+            case ast.Dict(keys=keys, values=values):
+                for key, each in zip(keys, values, strict=True):
+                    known = key.value if isinstance(key, ast.Constant) else f"**{ast.unparse(key or each)}"
+                    yield str(known), each
+            case _:
+                yield f"**{ast.unparse(keyword.value)}", keyword.value
 
 
 def _constant(value: ast.expr, local: Mapping[str, ast.expr], depth: int = 0) -> Any:

@@ -1,5 +1,7 @@
 """Jobs in the forms in which strangers publish them: of forks and eras, scripts with arguments, Python."""
 
+import re
+
 import pytest
 
 from distir.configurations import FORMATS, ConfigurationError, Supplied, answer, program_of
@@ -202,6 +204,7 @@ def test_latent_attention_is_read_with_all_its_weights():
     ("words", "dense", "every"),
     [
         ("--moe-layer-freq [0]*1+[1]*3", 1, 1),
+        ("--moe-layer-freq ([0]*1+[1]*3)", 1, 1),  # as in a list of arguments, where nothing is quoted
         ("--moe-layer-freq '[0,1]*2'", None, 2),
         ("--moe-layer-freq 2", None, 2),
         ("--moe-layer-freq 1", None, 1),
@@ -515,6 +518,41 @@ llama4_args = {
     ),
 }
 """
+
+
+FLAVORS_MADE = """
+base = dict(dim=512, n_layers=3, n_heads=8)
+llama3_configs = {
+    "shared": TransformerModelArgs(**base, vocab_size=1000),
+    "table": TransformerModelArgs(**{"dim": 512, "n_layers": 3, "n_heads": 8, "vocab_size": 1000}),
+    "elsewhere": TransformerModelArgs(**SIZES["8B"]),
+    "helper": make_args(dim=512),
+    "preset": TransformerModelArgs.small(),
+    "changed": dataclasses.replace(big, dim=512),
+}
+"""
+
+
+@pytest.mark.parametrize("flavor", ["shared", "table"])
+def test_sizes_that_flavors_share_are_read(flavor):
+    job = TOML.format("llama3", flavor)
+    model = read(job, "torchtitan", gpus=8, beside=BesideFile("flavors.py", FLAVORS_MADE)).job.model
+    assert (model.width, model.layers, model.heads, model.vocabulary) == (512, 3, 8, 1000)
+
+
+@pytest.mark.parametrize(
+    ("flavor", "message"),
+    [
+        ("elsewhere", "flavors.py:6: the family `llama3` has no option `**SIZES['8B']`"),
+        ("helper", "flavors.py:7: `make_args` makes the flavor `helper`, and nothing is run"),
+        ("preset", "`TransformerModelArgs.small` makes the flavor `preset`"),
+        ("changed", "`dataclasses.replace` makes the flavor `changed`"),
+    ],
+)
+def test_a_flavor_whose_sizes_are_elsewhere_is_refused(flavor, message):
+    """It was taken to have all sizes that the family has by default."""
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        read(TOML.format("llama3", flavor), "torchtitan", gpus=8, beside=BesideFile("flavors.py", FLAVORS_MADE))
 
 
 def of_fork(name, flavor):

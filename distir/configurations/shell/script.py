@@ -36,12 +36,15 @@ _DECLARES = re.compile(r"(?:export|local|declare|readonly|typeset)\s+(?:-\w+\s+)
 _ASSIGNED = re.compile(rf"({NAME})(\+?=)")
 _TOKEN = re.compile(
     r"""(?P<redirect>(?:(?<=\s)\d+)?(?:&>>?|>>?[&|]?|<<<|<(?![A-Za-z][\w ./:-]*>)&?)\s*)"""
-    r"""|(?P<control>\|\|?&?|&&?|[;()])"""
-    r"""|(?P<word>(?:\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|`[^`]*`"""
+    r"""|(?P<control>\|\|?&?|&&?|[;)]|\((?!\[[\d,]+\][][\d,*+]*\)))"""
+    r"""|(?P<word>(?:\(\[[][\d,*+]*\)|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|`[^`]*`"""
     r"""|"(?:[^"\\]|\\.)*"|'[^']*'|\\.|(?<=\S)\#|[^\s"'\\#;&|()<>`]|`|<[A-Za-z][\w ./:-]*>)+)""",
     re.DOTALL,
 )
-"""A redirection, what ends a command, or a word with its quotes; `<path>` is a word that is to be replaced."""
+"""A redirection, what ends a command, or a word with its quotes; `<path>` is a word that is to be replaced.
+
+So is `([0]*3+[1]*57)`, a list of layers as Megatron writes them, which a list of arguments need not quote.
+"""
 _LIST = re.compile(r"\((?:[^()\"']|\"(?:[^\"\\]|\\.)*\"|'[^']*'|\((?:[^()]|\([^()]*\))*\))*\)", re.DOTALL)
 """The words of an array."""
 _HERE = re.compile(r"(?<!<)<<(?P<indented>-?)\s*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)")
