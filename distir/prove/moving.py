@@ -18,6 +18,12 @@ from distir.prove.terms import Atom, Shape, Unproved
 LEAVES = frozenset({"formal", "parameter"})
 """Kinds of atoms that are given."""
 
+MOST_TERMS = 1 << 9
+"""Of each of the unlike values that are concatenated, on average: a concatenation of its own parts has twice as many.
+
+Beyond that it is one value, of which is known what it is computed of.
+"""
+
 
 def cut(algebra: Algebra, value: Value, piece: TermPiece, axis: int, start: int, stop: int) -> TermPiece:
     """The places from `start` to `stop` of the piece along an axis."""
@@ -88,6 +94,8 @@ def joined(algebra: Algebra, value: Value, pieces: Sequence[TermPiece], axis: in
         terms += [(algebra.terms.padded(atom, axis, start, total), c, addends) for atom, c, addends in piece.terms]
         at.append(places.shifted(piece.runs[axis], start))
         start += piece.whole[axis]
+    if len(terms) > MOST_TERMS * len(found):
+        raise Unproved(f"a concatenation of values of more than {MOST_TERMS:,} terms")
     whole = (*first.whole[:axis], total, *first.whole[axis + 1 :])
     runs = (*first.runs[:axis], places.joined(at), *first.runs[axis + 1 :])
     return TermPiece(value, whole, runs, algebra.totalled(terms))

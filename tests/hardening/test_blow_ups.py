@@ -64,6 +64,19 @@ def test_a_dimension_of_too_many_terms_is_unknown_and_says_so_where_it_is_writte
     assert dims.product([*factors, 0]) == 0
 
 
+def test_what_concatenates_its_own_parts_is_proved_at_once(commands, tmp_path):
+    """Each concatenation of parts of the one before has twice the terms: 20 took more than half a minute."""
+    body, last = "", "x"
+    for i in range(40):
+        body += f"  %a{i}, %b{i} = Split[axis = 0, num_outputs = 2](%{last})\n"
+        body += f"  %t{i} = Concat[axis = 1](%b{i}, %a{i})\n  %y{i} = Reshape(%t{i}, [8, 8])\n"
+        last = f"y{i}"
+    path = tmp_path / "a.dir"
+    path.write_text(f"func @main(%x: Tensor[Float32, (8, 8), 1]) {{\n{body}  return %{last}\n}}\n")
+    ended = commands.run("prove", path, "--against", path, limits={"RLIMIT_CPU": CPU_S})
+    assert (ended.code, "proved: 1 result" in ended.err + ended.out) == (0, True)
+
+
 def test_the_first_of_many_unknown_options_is_said_at_once(commands, tmp_path):
     path = tmp_path / "a.json"
     path.write_text("{" + ",".join(f'"k{i}": 1' for i in range(100_000)) + "}")
