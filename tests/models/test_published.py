@@ -226,6 +226,7 @@ def test_any_size_may_be_overridden():
         ("deepseek-v3", {"experts": 12}, "expected `experts` to be a multiple of 8, the number of their groups, and 2"),
         ("mixtral-8x7b", {"experts": 2, "top_k": 3}, "expected `top_k` to be at most 2"),
         ("llama3-8b", {"layers": 0}, "expected `layers` to be 1 or more, found 0"),
+        ("llama3-8b", {"layers": 1_000_000}, "expected `layers` to be 4096 at most, found 1000000"),
         ("llama3-8b", {"ffn": 2**40}, "expected `ffn` to be 2147483647 at most"),
         ("llama3-8b", {"sequence": 0}, "expected `sequence` to be 1 or more, found 0"),
         (

@@ -23,7 +23,7 @@ import distir
 from distir.analysis import check
 from distir.diagnostics import ProgramError
 from distir.ir import types
-from distir.models import mlp
+from distir.models import mlp, named
 from distir.ops import OPS, op, type_of
 from distir.prove import prove
 from distir.transform import transform, verify
@@ -180,6 +180,17 @@ def test_tensor_parallelism_sums_twice_per_layer_forward_and_twice_backward(laye
     training = split(transform(small_gpt2(layers, vocabulary=13), "grad"), "tp=2")
     assert volume(training) == 4 * layers * activation
     assert {op for op, _ in sums(inference) + sums(training)} == {"MPIAllreduce"}
+
+
+def test_layers_that_normalise_their_sums_are_summed_as_often():
+    """Of a gradient that meets another one behind a norm, parts are added up first: it was summed 4 times, not 2."""
+
+    def count(layers):
+        sizes = {"width": 16, "heads": 4, "ffn": 32, "vocabulary": 32, "layers": layers}
+        bert = named("bert-base", batch=4, sequence=8, dtype="Float32", **sizes)
+        return len(sums(split(transform(bert, "inline", "grad", "loss=cross_entropy"), "tp=2")))
+
+    assert count(3) - count(2) == 4
 
 
 def test_a_vocabulary_that_divides_is_split_with_one_sum_for_the_embedding():

@@ -73,6 +73,15 @@ def test_every_framework_trains_in_any_layout(name):
         assert predict(run(framework=name, **layout)).note == ""
 
 
+def test_latent_attention_and_experts_are_predicted_where_weights_alone_are_split():
+    """Without expert parallelism; splits by sizes ended the prediction, and with it all others."""
+    known = {"mlp": "swiglu", "norm": "rmsnorm", "attention_kind": "mla", "hidden": 256, "heads": 4, "layers": 3}
+    routed = {"experts": 8, "top_k": 2, "expert_ffn": 64, "shared_experts": 1, "dense_layers": 1, "ffn": 512}
+    for sharding in ("zero1", "zero3"):
+        found = predict(run(framework="torchtitan", **known, **routed, dp=4, tp=1, ep=1, sharding=sharding))
+        assert (found.note, found.step_time_s is not None) == ("", True)
+
+
 def test_what_no_column_says_is_of_the_published_model():
     known = {"mlp": "swiglu", "hidden": 7168, "heads": 128, "ffn": 18432, "layers": 3, "attention_kind": "mla"}
     routed = {"experts": 16, "top_k": 8, "expert_ffn": 2048, "shared_experts": 1, "dense_layers": 1}
