@@ -339,6 +339,12 @@ def defaults_of_defaults():
 
 
 @blow_up("a.sh", "import", "megatron", "FILE", *GPUS)
+def a_variable_that_falls_back_on_itself():
+    count = SIZE // 8
+    return "A=" + "${A:-" * count + "x" + "}" * count + "\ntorchrun pretrain_gpt.py --num-layers $A\n"
+
+
+@blow_up("a.sh", "import", "megatron", "FILE", *GPUS)
 def open_brackets_of_a_shell():
     return "python pretrain_gpt.py --x " + "$(" * 2_000 + "\n" + "(" * 4_000 + "\n"
 

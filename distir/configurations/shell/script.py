@@ -251,7 +251,7 @@ class Script:
     def lacking(self, text: str) -> list[str]:
         """The variables in a text that take an argument which is not given, by name, or by number if none does."""
         found: dict[str, None] = {}
-        for name in (one["braced"] or one["plain"] for one in UNRESOLVED.finditer(text)):
+        for name in dict.fromkeys(one["braced"] or one["plain"] for one in UNRESOLVED.finditer(text)):
             if name.isdecimal():
                 found[self.places.get(name, name)] = None
             elif self.decided.get(name):
