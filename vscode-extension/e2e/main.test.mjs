@@ -72,6 +72,23 @@ async function eventually(what, isThere) {
   for (const end = Date.now() + 240_000; !(await isThere()); await new Promise((resolve) => setTimeout(resolve, 200))) assert.ok(Date.now() < end, `never came: ${what}`);
 }
 
+/** Where on the screen, from the left, the times of lines begin whose texts match. */
+function timesAt(lines, source) {
+  return lines.flatMap((line) => {
+    if (!new RegExp(source).test(line.textContent.replace(/\s/g, " "))) return [];
+    const walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+      const at = node.textContent.search(/[+~][\d.]+[mu]?s\s+@/);
+      if (at < 0) continue;
+      const range = document.createRange();
+      range.setStart(node, at);
+      range.setEnd(node, at + 1);
+      return [range.getBoundingClientRect().left];
+    }
+    return [];
+  });
+}
+
 /** Wait until a word has a colour, given as `#rrggbb`. */
 function coloured(window, word, hex) {
   const colour = `rgb(${[1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)).join(", ")})`;
@@ -84,6 +101,10 @@ function coloured(window, word, hex) {
 inWindow("a program shows types, times, lenses, hover, and a colour for each device; themes have their own", "mlp.dir", async (window) => {
   await window.line("%h: f32[8192,1024]@1 = Gemm(%x, %A, %b) +");
   await window.lens(/· peak 1: .*2: .* idle/);
+  await eventually("times of a function in one column", async () => {
+    const found = await window.page.$$eval(".view-line", timesAt, "^ *%d[hAbx]:");
+    return found.length === 4 && Math.max(...found) - Math.min(...found) < 1;
+  });
   await window.page.waitForSelector('#status\\.editor\\.mode:has-text("DistIR")');
   await window.page.waitForSelector('[id="status.languageStatus"][aria-label*="12.9ms on dgx-a100"]');
   await coloured(window, "%h", palette.dark[1]);
@@ -497,7 +518,7 @@ inWindow("a preview and a rank are looked at for the machine that was picked", "
   await window.page.waitForSelector(".monaco-diff-editor");
   // Both sides say the same times beside the same statements.
   const times = (side) =>
-    window.page.$$eval(`.monaco-diff-editor .editor.${side} .view-line`, (lines) => lines.flatMap((line) => /\+[\d.]+[mu]?s @\S+s\b/.exec(line.textContent.replace(/[\u00a0\u2000-\u200a]/g, " "))?.[0] ?? []));
+    window.page.$$eval(`.monaco-diff-editor .editor.${side} .view-line`, (lines) => lines.flatMap((line) => /\+[\d.]+[mu]?s +@\S+s\b/.exec(line.textContent.replace(/\s/g, " "))?.[0] ?? []));
   let [left, right] = [[], []];
   await window.until(() => document.querySelector(".monaco-diff-editor"));
   for (let waited = 0; waited < 300 && (left.length === 0 || left.join() !== right.join()); waited++) {
