@@ -153,6 +153,38 @@ inWindow("a program on a mesh: placements where they change, pending sums underl
   await window.hover("%p", "ended by AllReduce, line 12");
 });
 
+inWindow("why a statement is slow, in one place: it follows the cursor, its lines are links, and it is read in all themes", "mlp.dir", async (window) => {
+  await window.lens(/· peak /);
+  await window.goTo("%a = Relu(%h)", 4);
+  await window.command("DistIR: Why Is This Slow");
+  const view = (selector, options) => window.webview(selector, options);
+  await view("h1", { hasText: "Relu %a, line 6" }).waitFor();
+  assert.equal(await view("[aria-current]").textContent(), "memory");
+  await view("section", { hasText: "Waits for it" }).locator("li", { hasText: "device 2 waits 1.01ms before %ar_1" }).waitFor();
+  await view("section", { hasText: "To be won" }).locator("p", { hasText: /^at most 139us of 12\.9ms \(1\.1%\)/ }).waitFor();
+  await view("figcaption", { hasText: /^Device 1: computes \d+ % of the time, communicates \d+ %/ }).waitFor();
+  assert.ok((await view("svg .computes").count()) > 50);
+  for (const theme of ["Light Modern", "Dark High Contrast", "Dark Modern"]) {
+    await window.command("Preferences: Color Theme");
+    await window.pick(theme, { typed: true });
+    await window.page.waitForSelector(`.monaco-workbench.${{ L: "vs", D: "vs-dark" }[theme[0]]}, .monaco-workbench.hc-black`);
+    await eventually("another colour of the text", async () => {
+      const [ink, ground] = await view("h1").evaluate((head) => [getComputedStyle(head).color, getComputedStyle(document.documentElement).getPropertyValue("--vscode-editor-background")]);
+      return ink !== ground;
+    });
+    if (process.env.DISTIR_LOOK) await window.page.screenshot({ path: `${process.env.DISTIR_LOOK}/why-${theme}.png` });
+  }
+  await view("button", { hasText: "line 38" }).click();
+  await window.at(38);
+  await view("h1", { hasText: "Send %ar_1, line 38" }).waitFor();
+  assert.equal(await view("[aria-current]").textContent(), "link");
+  await window.goTo("%A, %b = UnpackTuple", 4);
+  await view(".nothing", { hasText: "Put the cursor on a statement" }).waitFor();
+  await window.goTo("%as_2: D1", 4);
+  await view("p", { hasText: "at most 1.01ms" }).or(view("p", { hasText: "nothing: a critical path is without it" })).waitFor();
+  assert.deepEqual(await window.messages(), []);
+});
+
 inWindow("text and timeline have the same colours in themes whose names say neither Dark nor Light", "mlp.dir", async (window) => {
   await window.lens(/· peak /);
   await window.command("DistIR: Open Timeline to the Side");
