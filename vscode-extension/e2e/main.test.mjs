@@ -185,6 +185,20 @@ inWindow("why a statement is slow, in one place: it follows the cursor, its line
   assert.deepEqual(await window.messages(), []);
 });
 
+inWindow("a program for several devices is folded into one line for all of them, which says how many there are; a click opens it", "two.devices.dir", async (window) => {
+  await window.lens(/· peak /);
+  await window.command("DistIR: Fold Copies for Devices");
+  await window.line("%h_1: f32[512,512]@1 = Gemm(%x_1, %w_1, %b_1)");
+  const numbers = async () => (await window.page.$$eval(".line-numbers", (found) => found.map((each) => Number(each.textContent)))).sort((a, b) => a - b);
+  await eventually("folded lines", async () => (await numbers()).join() === "1,2,4,6,8,9,11,13,14,15,16");
+  const behind = () => window.page.$$eval(".view-line span", (found) => found.map((each) => getComputedStyle(each, "::after").content).filter((text) => text.includes("×")));
+  await eventually("how many each is for", async () => (await behind()).join() === Array(5).fill('"… ×2"').join());
+  await window.goTo("%h_1 = Gemm");
+  await window.command("Unfold");
+  await window.line("%h_2: f32[512,512]@2 = Gemm(%x_2, %w_2, %b_2)");
+  await eventually("four are folded", async () => (await behind()).length === 4);
+});
+
 inWindow("text and timeline have the same colours in themes whose names say neither Dark nor Light", "mlp.dir", async (window) => {
   await window.lens(/· peak /);
   await window.command("DistIR: Open Timeline to the Side");

@@ -16,6 +16,7 @@ import { PREVIEW, Previews, Programs } from "./programs";
 import { tellOfTrouble } from "./server/messages";
 import { Server, type Source } from "./server/server";
 import { LanguageStatus } from "./status";
+import { CopiesView } from "./views/copies";
 import { DiffTimesView } from "./views/diff-times";
 import { LineTimesView } from "./views/line-times";
 import { PlacementsView } from "./views/placements";
@@ -74,6 +75,7 @@ export function compose(extension: vscode.ExtensionContext, host: Host): Api {
     diffs,
     why,
     placements,
+    new CopiesView(context),
     new Transforms(context),
     tellOfTrouble(made),
     vscode.workspace.registerTextDocumentContentProvider(PREVIEW, context.previews),
