@@ -264,6 +264,35 @@ inWindow("an edit changes the latency at once; the file on disk and git's HEAD a
   await window.page.waitForSelector('.tab:has-text("mlp.dir: saved ↔ now, +0")');
 });
 
+inWindow("typing at 20 keys a second: completion opens, nothing complains, and hints in the end are those of the text", "mlp.dir", async (window) => {
+  const { page } = window;
+  const KEY = { delay: 50 };
+  await window.lens(/· peak /);
+  const said = [];
+  // Of the workbench itself: it lacks ripgrep here, and gives up tasks where the machine is busy.
+  const isOwn = (text) => /ripgrep|Timed out getting tasks|\[lifecycle\]/.test(text);
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && !isOwn(message.text()) && said.push(message.text()));
+  const logged = bench.logs().length;
+  await window.goTo("%p_1: D2");
+  await page.keyboard.press("End");
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("%q_1 = Mat", KEY);
+  await page.locator(".suggest-widget.visible .monaco-list-row.focused", { hasText: "MatMul" }).waitFor();
+  await page.keyboard.press("Escape");
+  for (const end = Date.now() + (process.env.DISTIR_TEST_ALL === "1" ? 60_000 : 15_000); Date.now() < end; ) {
+    await page.keyboard.type("Mul(%ar_1, ", KEY);
+    for (let count = 0; count < 12; count++) await page.keyboard.press("Backspace", KEY); // the closing bracket goes with its opening one
+    await page.keyboard.type("t", KEY);
+  }
+  for (let count = 0; count < 3; count++) await page.keyboard.press("Backspace", KEY);
+  await page.keyboard.type("Relu(%p_1", KEY);
+  await window.line("%q_1: f32[8192,1024]@2 = Relu(%p_1) +");
+  await window.lens(/^12\.\dms · peak |^13\.\dms · peak /);
+  assert.deepEqual(said, []);
+  assert.doesNotMatch(bench.logs().slice(logged), /\[(error|warning)\]|cancel/i);
+  assert.deepEqual(await window.messages(), []);
+});
+
 inWindow("F9 sets a breakpoint, F5 steps through simulated time: forward, into calls, and back", "mlp.dir", async (window) => {
   const { page } = window;
   await window.lens(/· peak /);
