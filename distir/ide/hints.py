@@ -37,7 +37,7 @@ from distir.syntax.tokens import NAME
 WIDEST_VALUE = 26
 
 WIDEST_TIME = len("+21.8us")
-"""How long an op takes has this room, so that starts stand in one column."""
+"""How long an op takes has this room, so that starts are in one column."""
 
 MOST_LISTED = 40
 """A tooltip lists at most this many results."""

@@ -18,7 +18,7 @@ export class WhyView implements vscode.WebviewViewProvider, vscode.Disposable {
   private readonly watching: vscode.Disposable[];
 
   constructor(private readonly context: Context) {
-    void vscode.commands.executeCommand("setContext", "distir.active", true); // where no program is looked at there is no such view
+    void vscode.commands.executeCommand("setContext", "distir.active", true); // without a program there is no such view
     this.watching = [
       vscode.window.registerWebviewViewProvider(VIEW, this),
       vscode.commands.registerCommand("distir.why", () => vscode.commands.executeCommand(`${VIEW}.focus`)),
