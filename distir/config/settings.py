@@ -28,8 +28,8 @@ class Hints:
 
     `sequential`: what values are of the sequential program's.
 
-    `length`: of a line; what is longer ends in `…`. `columns`: how much of a line is sure to be seen; times that would
-    be further to the right follow the first result instead. 0 is no limit.
+    `length`: of a line; what is longer ends in `…`. `columns`: how much of a line is sure to be seen; in a function
+    whose times would be further to the right they follow the first results instead. 0 is no limit.
     """
 
     types: bool = True

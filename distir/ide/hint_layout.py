@@ -1,16 +1,20 @@
 """Hints on their lines: shortened to the room there is, and placed where they are seen. Knows no program.
 
-Nothing is left out without a sign: what is shortened holds a `…`, and the tooltip has all of it.
+Hints have the letters of the text, so blanks before them align them in every editor. Nothing is left out without a
+sign: what is shortened holds a `…`, and the tooltip has all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from distir.ide.compact import ELIDED
 from distir.ide.staleness import MARK
+
+STEP = 4
+"""Columns of times are multiples of this, so that another version's are seldom elsewhere."""
 
 HintKind = Literal["type", "value", "placement", "time", "wait"]
 
@@ -20,7 +24,8 @@ class Hint:
     """A text shown at an offset.
 
     `index`, `part` and `count`: the statement, and which of its results (or which parameter) it is about, from the
-    first one on. `shorter`: what may be shown instead, the longest first.
+    first one on. `shorter`: what may be shown instead, the longest first. `blanks`: how many columns
+    before it are empty.
     """
 
     offset: int
@@ -31,6 +36,25 @@ class Hint:
     part: int = 0
     count: int = 1
     shorter: tuple[str, ...] = ()
+    blanks: int = 0
+
+    @property
+    def text(self) -> str:
+        """What is shown."""
+        return " " * self.blanks + self.label
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it says when something runs, or what waits for it."""
+        return self.kind in ("time", "wait")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeColumn:
+    """Where the times of a function stand: the column, from 0; `is_behind`: each after its statement's first result."""
+
+    column: int
+    is_behind: bool = False
 
 
 def shown_type(types: str, is_claimed: bool, is_old: bool = False) -> str:
@@ -55,20 +79,39 @@ def fitted(found: Sequence[Hint], room: int) -> list[Hint]:
     return hints
 
 
-def placed(hints: Sequence[Hint], text: str, first: Callable[[], int], columns: int) -> list[Hint]:
-    """Hints of a statement, those of its times at its end, or at `first` where the end is beyond `columns`.
-
-    `first` gives the offset after the first result.
-    """
-    timed = [hint for hint in hints if hint.kind in ("time", "wait")]
-    others = [hint for hint in hints if hint.kind not in ("time", "wait")]
+def placed(hints: Sequence[Hint], text: str, first: Callable[[], int], column: TimeColumn) -> list[Hint]:
+    """Hints of a statement, those of its times in a column: at its end, or at `first`, the offset after one result."""
+    timed = [hint for hint in hints if hint.is_timed]
+    others = [hint for hint in hints if not hint.is_timed]
     if timed:
-        line = text.rfind("\n", 0, timed[0].offset) + 1
-        before = sum(len(hint.label) for hint in others if hint.offset >= line)
-        column = timed[0].offset - line + before + sum(len(hint.label) + 1 for hint in timed)
-        if columns and column > columns and (behind := first()) > line:
-            timed = [replace(hint, offset=behind) for hint in timed]
+        offset, width = _room(hints, text, first if column.is_behind else None)
+        blanks = [max(1, column.column - width), *(1 for _ in timed[1:])]
+        timed = [replace(hint, offset=offset, blanks=each) for hint, each in zip(timed, blanks, strict=True)]
     return sorted([*others, *timed], key=lambda hint: hint.offset)
+
+
+def time_column(statements: Iterable[tuple[Sequence[Hint], Callable[[], int]]], text: str, columns: int) -> TimeColumn:
+    """The column of the times of a function, from hints of its statements and the offsets after their first results.
+
+    It is behind the longest statement. Where times would end beyond `columns` then, they all follow the first results;
+    0 is no limit.
+    """
+    found = [(hints, first) for hints, first in statements if any(hint.is_timed for hint in hints)]
+    for is_behind in (False, True):
+        rooms = [(_room(hints, text, first if is_behind else None)[1], hints) for hints, first in found]
+        ends = [width + sum(1 + len(hint.label) for hint in hints if hint.is_timed) for width, hints in rooms]
+        if not columns or is_behind or max(ends, default=0) <= columns:
+            widths = [width for (width, _), end in zip(rooms, ends, strict=True) if not columns or end <= columns]
+            return TimeColumn(-(-(1 + max(widths, default=0)) // STEP) * STEP, is_behind)
+    raise AssertionError("one of both is returned")
+
+
+def _room(hints: Sequence[Hint], text: str, first: Callable[[], int] | None) -> tuple[int, int]:
+    """The offset of a statement's times, and how many columns are before it, with those of its other hints."""
+    offset = first() if first is not None else next(hint.offset for hint in hints if hint.is_timed)
+    line = text.rfind("\n", 0, offset) + 1
+    before = sum(len(hint.text) for hint in hints if not hint.is_timed and line <= hint.offset <= offset)
+    return offset, offset - line + before
 
 
 def _shorten(hints: list[Hint], kind: HintKind, over: int) -> int:

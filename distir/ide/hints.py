@@ -1,7 +1,8 @@
 """Inlay hints: types that are not written, known values, when each op runs, what devices wait.
 
 Only the requested range is computed: a range costs its own statements and their neighbours, whatever the size of the
-file. How long they may be, and where they stand, is `hint_layout`'s; the full form is in the tooltip.
+file. Types are behind their names, times in one column of each function. How long they may be, and where they stand,
+is `hint_layout`'s; the full form is in the tooltip.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from distir.cost import show_seconds
 from distir.diagnostics import Span
 from distir.ide.compact import ELIDED, compact, counted, in_full, says_something, shortened
 from distir.ide.edits import Edit
-from distir.ide.hint_layout import Hint, HintKind, fitted, placed, shown_type
+from distir.ide.hint_layout import Hint, HintKind, TimeColumn, fitted, placed, shown_type, time_column
 from distir.ide.hover import stale_note
 from distir.ide.hover_ops import run, signature_here
 from distir.ide.hover_values import about_value, shown_for
@@ -35,6 +36,9 @@ from distir.syntax.tokens import NAME
 
 WIDEST_VALUE = 26
 
+WIDEST_TIME = len("+21.8us")
+"""How long an op takes has this room, so that starts are in one column."""
+
 MOST_LISTED = 40
 """A tooltip lists at most this many results."""
 
@@ -42,6 +46,9 @@ NO_LIMIT = 1 << 30
 
 MOST_TIMES = 1_000
 """Of statements that are done more often, the time is shown all together."""
+
+MOST_ALIGNED = 200
+"""So many statements of a function decide in which column its times stand, at equal distances in its text."""
 
 PARAMETER = -1
 """In the place of a statement's number: a parameter of the function."""
@@ -175,20 +182,55 @@ def _statements(
 ) -> Iterator[Hint]:
     text = view.document.program.source.text
     times = StartScales(view)
+    column = _column(view, written, wanted, placements, times)
     index = _first_statement(written, start)
     most = wanted.length or NO_LIMIT
     previous_end, room = -1, most
     while index < len(written.starts) and written.starts[index] <= end:
         first, last = written.starts[index], written.ends[index]
-        if previous_end >= 0 and text.find("\n", previous_end, first) >= 0:
+        if is_next_line := previous_end < 0 or text.find("\n", previous_end, first) >= 0:
             room = most
         found = fitted(list(_of_statement(view, written, index, wanted, placements, times)), room)
         room -= sum(len(hint.label) for hint in found)
-        laid = placed(found, text, partial(_after_first, view, written, index), wanted.columns)
-        each = _each_time(view, written, index, wanted.columns) if wanted.times else []
+        own = column if is_next_line and not _shares_line(text, written, index) else TimeColumn(0)
+        laid = placed(found, text, partial(_after_first, view, written, index), own)
+        each = _each_time(view, written, index, column) if wanted.times else []
         yield from sorted([*laid, *each], key=lambda hint: hint.offset)
         previous_end = last
         index += 1
+
+
+def _shares_line(text: str, written: FunctionSyntax, index: int) -> bool:
+    """Whether another statement begins in the line where this one ends."""
+    return index + 1 < len(written.starts) and text.find("\n", written.ends[index], written.starts[index + 1]) < 0
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Where times stand, by function, first event of the call shown, number of statements, and what hints show."""
+
+    known: dict[tuple[str, int, int, Hints, Shown], TimeColumn] = field(
+        default_factory=dict[tuple[str, int, int, Hints, Shown], TimeColumn]
+    )
+
+
+def _column(view: View, written: FunctionSyntax, wanted: Hints, placements: Shown, times: StartScales) -> TimeColumn:
+    """Where the times of a function stand. It is found once for a simulation: while a user types, times stay there."""
+    occurrence = view.shown(written.function.name)
+    if occurrence is None or view.simulated is None or not (wanted.times or wanted.waits):
+        return TimeColumn(0)
+    known = view.simulated.remembered(_Columns).known
+    key = (written.function.name, occurrence.first_event, len(written.starts), wanted, placements)
+    if key not in known:
+        statements = (
+            (
+                fitted(list(_of_statement(view, written, index, wanted, placements, times)), wanted.length or NO_LIMIT),
+                partial(_after_first, view, written, index),
+            )
+            for index in range(0, len(written.starts), max(1, -(-len(written.starts) // MOST_ALIGNED)))
+        )
+        known[key] = time_column(statements, view.document.program.source.text, wanted.columns)
+    return known[key]
 
 
 def _first_statement(written: FunctionSyntax, offset: int) -> int:
@@ -218,13 +260,13 @@ def _of_statement(
     if shown:
         mark = MARK if any(view.is_known_then(function.name, statement.results[part]) for part in shown) else " "
         label = f"={mark}{', '.join(shown.values())}"
-        yield Hint(end, label, "value", function.name, index, next(iter(shown)), 1, (f"={mark}{ELIDED}",))
+        yield Hint(end, label, "value", function.name, index, next(iter(shown)), 1, (f"={mark}{ELIDED}",), 1)
     if wanted.sequential:
         yield from _sequential(view, function, index, statement, end)
     sign = MARK if view.is_stale else ""
     if wanted.times and (moment := view.moment(function, index)) is not None:
         seconds = f"{sign or '+'}{show_seconds(moment.seconds)}"
-        label = f"{seconds} @{times.start(function.name, moment, sign)}"
+        label = f"{seconds:<{WIDEST_TIME}} @{times.start(function.name, moment, sign)}"
         yield Hint(end, label, "time", function.name, index, 0, 1, (f"{seconds}{ELIDED}",))
     idle = [idle for idle in view.idle(function, index) if not idle.stream] if wanted.waits else []
     if (waited := max((each.seconds for each in idle), default=0.0)) > 0.0:
@@ -233,7 +275,7 @@ def _of_statement(
         yield Hint(end, label, "wait", function.name, index, 0, 1, (f"{word}{ELIDED}",))
 
 
-def _each_time(view: View, written: FunctionSyntax, index: int, columns: int) -> list[Hint]:
+def _each_time(view: View, written: FunctionSyntax, index: int, column: TimeColumn) -> list[Hint]:
     """The times of several statements that are written as one: of each, all times together."""
     inner = repeated(view.document.program.syntax, written, index)
     text = view.document.program.source.text
@@ -242,12 +284,10 @@ def _each_time(view: View, written: FunctionSyntax, index: int, columns: int) ->
         moments = [moment for i in one.indices if (moment := view.moment(one.function, i)) is not None]
         if moments:
             seconds = f"{MARK if view.is_stale else '+'}{show_seconds(sum(moment.seconds for moment in moments))}"
-            label = f"{seconds} in {one.times}"
-            end = one.span.end
-            line = text.rfind("\n", 0, end) + 1
-            if columns and end - line + len(label) > columns and (results := text.find(" = ", one.span.start, end)) > 0:
-                end = results
-            found.append(Hint(end, label, "time", one.function.name, one.index, 0, 1, (f"{seconds}{ELIDED}",)))
+            label, end = f"{seconds:<{WIDEST_TIME}} in {one.times}", one.span.end
+            hint = Hint(end, label, "time", one.function.name, one.index, 0, 1, (f"{seconds}{ELIDED}",))
+            results = text.find(" = ", one.span.start, end)
+            found += placed([hint], text, lambda after=results if results > 0 else end: after, column)
     return found
 
 
@@ -258,7 +298,8 @@ def _sequential(view: View, function: Function, index: int, statement: Apply | C
     if found:
         label = f"≡ {'; '.join(found)}"
         count = len(statement.results)
-        yield Hint(end, label, "placement", function.name, index, 0, count, (f"≡ {found[0]}{ELIDED}", f"≡ {ELIDED}"))
+        shorter = (f"≡ {found[0]}{ELIDED}", f"≡ {ELIDED}")
+        yield Hint(end, label, "placement", function.name, index, 0, count, shorter, 1)
 
 
 @dataclass(slots=True)

@@ -317,10 +317,8 @@ class View:
 
     def moment(self, function: Function, index: int) -> Moment | None:
         """When a statement of the latest version runs in the call shown; None for one that takes no time."""
-        then, occurrence = self.then(function, index), self.shown(function.name)
-        if then is None or occurrence is None:
-            return None
-        return self.moment_of(occurrence, then)
+        at = self.at(function, index)
+        return self.index.moment(*at) if at is not None and self.index is not None else None
 
     def moment_of(self, occurrence: Occurrence, index: int) -> Moment | None:
         """When a statement of an occurrence runs."""
@@ -328,24 +326,25 @@ class View:
 
     def event(self, function: Function, index: int) -> int | None:
         """The number on the timeline of an op of the latest version, in the call shown."""
-        then, occurrence = self.then(function, index), self.shown(function.name)
-        if then is None or occurrence is None or self.index is None:
-            return None
-        return self.index.event(occurrence, then)
+        at = self.at(function, index)
+        return self.index.event(*at) if at is not None and self.index is not None else None
+
+    def events(self, function: Function, index: int) -> range:
+        """The numbers on the timeline of what a statement of the latest version does, in the call shown."""
+        at = self.at(function, index)
+        return self.index.events(*at) if at is not None and self.index is not None else range(0)
 
     def idle(self, function: Function, index: int) -> tuple[IdleTime, ...]:
         """The devices that idle before an op of the latest version, in the call shown."""
-        then, occurrence = self.then(function, index), self.shown(function.name)
-        if then is None or occurrence is None or self.index is None:
-            return ()
-        return self.index.idle(occurrence, then)
+        at = self.at(function, index)
+        return self.index.idle(*at) if at is not None and self.index is not None else ()
 
     def effect(self, function: Function, index: int) -> Effect | None:
         """The effect of an op on its devices and their memories, in the call shown."""
-        then, occurrence = self.then(function, index), self.shown(function.name)
-        if then is None or occurrence is None or occurrence.body is None:
+        at = self.at(function, index)
+        if at is None or at[0].body is None:
             return None
-        step = occurrence.body.steps[then]
+        step = at[0].body.steps[at[1]]
         return step if isinstance(step, Effect) else None
 
     def critical(self, function: Function) -> frozenset[int]:
@@ -360,6 +359,11 @@ class View:
             return then
         edit = change(before.body, function.body)
         return frozenset(index for i in then if (index := edit.new_index(i)) is not None)
+
+    def at(self, function: Function, index: int) -> tuple[Occurrence, int] | None:
+        """What was simulated of a statement of the latest version: the call shown, and its number there."""
+        then, occurrence = self.then(function, index), self.shown(function.name)
+        return (occurrence, then) if then is not None and occurrence is not None else None
 
     @staticmethod
     def _own(document: Document, function: str, name: str) -> Value:

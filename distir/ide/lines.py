@@ -7,7 +7,7 @@ import re
 from distir.diagnostics import Source
 from distir.ide.instances import View
 from distir.ide.markdown import code, line_link
-from distir.ir import Apply, Broken, Call, Function
+from distir.ir import Apply, Broken, Call, Function, Statement
 from distir.ir.counted import called
 
 
@@ -49,14 +49,18 @@ class LineNumbers:
 
 def statement_in_words(view: View, function: Function, index: int) -> str:
     """What a statement is, and its line."""
-    match function.body[index]:
+    return f"{in_words(view, function.body[index])}, {line_link(line_of(view, function.name, index))}"
+
+
+def in_words(view: View, statement: Statement) -> str:
+    """What a statement is."""
+    match statement:
         case Apply(op=op):
-            said = code(op)
+            return code(op)
         case Call(function=callee):
             counted_one = view.document.program.syntax.counted.get(callee)
-            said = code(f"@{callee}") if counted_one is None else called(counted_one)
+            return code(f"@{callee}") if counted_one is None else called(counted_one)
         case Broken():
-            said = "a statement that cannot be read"
+            return "a statement that cannot be read"
         case _:
-            said = code("return")
-    return f"{said}, {line_link(line_of(view, function.name, index))}"
+            return code("return")

@@ -11,7 +11,6 @@ from distir.ide.instances import KnownInstances, View, facts
 from distir.ide.rank_program import origins
 from distir.ide.timeline_index import IdleTime, TimelineIndex
 from distir.ir import Call, Function
-from distir.simulate.effects import Effect
 from distir.simulate.show import Moment, Occurrence
 from distir.simulate.simulation import Simulation
 
@@ -41,35 +40,20 @@ class PartView(View):
         """The whole program's."""
         return self._whole.index if self._whole is not None else None
 
-    def moment(self, function: Function, index: int) -> Moment | None:
-        """When a statement runs in the whole program."""
+    def at(self, function: Function, index: int) -> tuple[Occurrence, int] | None:
+        """The run of the whole program that holds a statement here, and the number of the statement there."""
         then = self.then(function, index)
         occurrence = self.shown(function.name)
-        return self.moment_of(occurrence, then) if then is not None and occurrence is not None else None
+        return self._there(occurrence.instance.function, then) if then is not None and occurrence is not None else None
 
     def moment_of(self, occurrence: Occurrence, index: int) -> Moment | None:
         """When a statement of an occurrence here runs in the whole program."""
         there = self._there(occurrence.instance.function, index)
         return self.index.moment(*there) if there is not None and self.index is not None else None
 
-    def event(self, function: Function, index: int) -> int | None:
-        """The number of an op's event on the whole program's timeline."""
-        there = self._at(function, index)
-        return self.index.event(*there) if there is not None and self.index is not None else None
-
     def idle(self, function: Function, index: int) -> tuple[IdleTime, ...]:
         """How this device idles before an op."""
-        there = self._at(function, index)
-        found = self.index.idle(*there) if there is not None and self.index is not None else ()
-        return tuple(idle for idle in found if idle.device == self.rank)
-
-    def effect(self, function: Function, index: int) -> Effect | None:
-        """The effect of an op on its devices and their memories."""
-        there = self._at(function, index)
-        if there is None or there[0].body is None:
-            return None
-        step = there[0].body.steps[there[1]]
-        return step if isinstance(step, Effect) else None
+        return tuple(idle for idle in super().idle(function, index) if idle.device == self.rank)
 
     def critical(self, function: Function) -> frozenset[int]:
         """The statements that have an event on the whole program's critical path."""
@@ -77,13 +61,8 @@ class PartView(View):
         if there is None or self._whole is None:
             return frozenset()
         on_path = self._whole.critical_statements(there)
-        found = ((number, self._at(function, number)) for number in range(len(function.body)))
+        found = ((number, self.at(function, number)) for number in range(len(function.body)))
         return frozenset(number for number, at in found if at is not None and at[1] in on_path)
-
-    def _at(self, function: Function, index: int) -> tuple[Occurrence, int] | None:
-        then = self.then(function, index)
-        occurrence = self.shown(function.name)
-        return self._there(occurrence.instance.function, then) if then is not None and occurrence is not None else None
 
     def _there(self, function: Function, index: int) -> tuple[Occurrence, int] | None:
         """The run of the whole program that a function here is a part of, and the number of a statement there."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from distir.simulate.algebra.clocks import of_device, stream_name
+from distir.simulate.body import events_of
 from distir.simulate.descent import EventPlace, Run
 from distir.simulate.effects import Effect, to_seconds
 from distir.simulate.show import Moment, Occurrence, moment, run_of
@@ -68,6 +69,14 @@ class TimelineIndex:
         if body is None or not isinstance(step, Effect) or not step.devices:
             return None
         return occurrence.first_event + body.first_events[index]
+
+    def events(self, occurrence: Occurrence, index: int) -> range:
+        """The numbers of the events of a statement; of a call, of all that it does."""
+        body = occurrence.body
+        if body is None:
+            return range(0)
+        first = occurrence.first_event + body.first_events[index]
+        return range(first, first + events_of(body.steps[index]))
 
     def blocker(self, event: int) -> int | None:
         """The event that this one waited for: the latest before it, on one of its devices, that ends as it starts."""

@@ -8,7 +8,7 @@ is said, whole: the same on every device.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from distir.ir import dims
@@ -114,6 +114,13 @@ class SplitAlong:
         blocks = ", ".join(dims.show(b) if b is None or isinstance(b, int) else str(b) for b in self.blocks)
         shown = f"{self.axis}[{blocks}]" if blocks else self.axis
         return f"{ZIGZAG}({shown})" if self.zigzag else shown
+
+    def sized(self, bindings: Mapping[str, Dim]) -> SplitAlong:
+        """The same with named sizes of blocks replaced. Raises DimensionError where one cannot hold."""
+        if not any(isinstance(block, SymbolicDim) for block in self.blocks):
+            return self
+        blocks = [dims.substitute(b, bindings) if isinstance(b, SymbolicDim) else b for b in self.blocks]
+        return replace(self, blocks=tuple(blocks))
 
     @property
     def has_several(self) -> bool:

@@ -18,7 +18,7 @@ from typing import Final
 from distir.ir import dims
 from distir.ir.dims import Dim, Shape, SymbolicDim
 from distir.ir.dtypes import DType
-from distir.ir.places import Places, cuts_of, show_dim, show_qualities
+from distir.ir.places import Places, SplitAlong, cuts_of, show_dim, show_qualities
 
 HOST: Final = -1
 OFFLOADED: Final = "offloaded"
@@ -228,7 +228,8 @@ def substitute(type: Type, bindings: Mapping[str, Dim]) -> Type:
 def _substituted(type: TensorType, bindings: tuple[tuple[str, Dim], ...]) -> Type:
     known = dict(bindings)
     shape = tuple([dims.substitute(dim, known) for dim in type.shape or ()])
-    return one(TensorType(type.dtype, shape, type.device, type.offloaded, type.places))
+    places = tuple([place.sized(known) if isinstance(place, SplitAlong) else place for place in type.places])
+    return one(TensorType(type.dtype, shape, type.device, type.offloaded, places))
 
 
 def meet(a: Type, b: Type) -> Type | None:

@@ -36,6 +36,19 @@ class StreamIntervals:
         self.waits_for_host += [moment + later for moment in other.waits_for_host]
 
 
+def shares(found: Iterable[Moments], finish: int, parts: int) -> tuple[float, ...]:
+    """By part, of so many equal ones of the time until `finish`: the share in which something is under way.
+
+    At most 1, in thousandths.
+    """
+    width, spent = finish / parts, [0.0] * parts
+    for moments in found:
+        for start, end in zip(moments[::2], moments[1::2], strict=True):
+            for part in range(int(start / width), min(parts, int(end / width) + 1)):
+                spent[part] += max(0.0, min(end, (part + 1) * width) - max(start, part * width))
+    return tuple(round(min(1.0, ticks / width), 3) for ticks in spent)
+
+
 NOTHING = StreamIntervals()
 
 

@@ -258,6 +258,12 @@ class Timeline:
             return self._with_waits
         return self._followed([s for own in self.streams.values() if len(own) > 1 for s in own])
 
+    def lane(self, device: int) -> Sequence[StreamIntervals]:
+        """What the streams of a device do; of long programs without their waits for hosts."""
+        streams = self.streams.get(device, ())
+        found = self._followed(streams) if self.is_long else self._with_waits
+        return [found[stream] for stream in streams]
+
     @property
     def latency(self) -> float:
         """When the last device is done, in seconds."""

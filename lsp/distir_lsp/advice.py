@@ -131,10 +131,9 @@ def repairs(server: DistirServer, uri: str, place: types.Range) -> Iterator[type
     if advised is None or found.settings.advice != "problems":
         return
     span = server.range_to_span(uri, place)
-    for advice in advised.about_places():
-        if advice.span.start <= span.end and span.start <= advice.span.end:
-            edit = workspace_edit(server, uri, advice.edits)
-            yield types.CodeAction(title=in_short(advice), kind=types.CodeActionKind.QuickFix, edit=edit)
+    for advice in advised.about(span):
+        edit = workspace_edit(server, uri, advice.edits)
+        yield types.CodeAction(title=in_short(advice), kind=types.CodeActionKind.QuickFix, edit=edit)
 
 
 def in_short(advice: Advice) -> str:

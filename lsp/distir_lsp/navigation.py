@@ -181,6 +181,7 @@ def _register_structure(server: DistirServer) -> None:
         line = server.positions(uri).place
         found = (
             {"startLine": line(f.span.start)[0], "endLine": line(f.span.end)[0], "kind": f.kind}
+            | ({"collapsedText": f"… ×{f.times}"} if f.times > 1 else {})
             for f in folding.folds(document)
         )
         return server.raw(json.dumps(list(found)))

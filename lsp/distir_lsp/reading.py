@@ -123,9 +123,8 @@ def view_of(server: DistirServer, uri: str) -> View | None:
 
 def _written(hint: ide.Hint, uri: str, view: View, line: int, column: int) -> str:
     kind = '"kind":1,' if hint.kind == "type" else ""
-    padding = "" if hint.kind == "type" and hint.label[0] != " " else '"paddingLeft":true,'
     data = [uri, view.document.version, hint.kind, hint.function, hint.index, hint.part, hint.count]
     return (
-        f'{{"position":{{"line":{line},"character":{column}}},"label":{json.dumps(hint.label.strip())},'
-        f'{kind}{padding}"data":{json.dumps(data)}}}'
+        f'{{"position":{{"line":{line},"character":{column}}},"label":{json.dumps(hint.text)},'
+        f'{kind}"data":{json.dumps(data)}}}'
     )

@@ -21,6 +21,7 @@ from distir.files.reading import PROGRAM, read_text, why_not
 from distir.ide.document import Document, Setup, open_document
 from distir_lsp import following
 from distir_lsp.addresses import file_of, path_of
+from distir_lsp.advice import in_short
 from distir_lsp.answers import Answer, answer_of, as_json, written
 from distir_lsp.positions import Positions
 from distir_lsp.protocol import Raw
@@ -126,6 +127,23 @@ async def _go_to(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
         raise RequestRefused("there is no further one")
     _pick(server, uri, numbers_on(shown.document, found.path))
     return shown.answer(found)
+
+
+async def _why(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
+    from distir.ide.why import why
+
+    uri = _uri(server, asked)
+    await _simulated(server, uri)
+    view = view_of(server, uri)
+    assert view is not None
+    offset = server.positions(uri).offset(_position(asked))
+    found = await server.aside(lambda: why(view, offset))
+    if found is None:
+        raise RequestRefused("no statement that takes time is there")
+    advised = server.documents[uri].advice()
+    here = advised.about(found.span) if advised is not None else ()
+    about = {"advice": [in_short(advice) for advice in here], "stale": view.is_stale}
+    return {**_about(server, uri, view.document, found), **about}
 
 
 async def _trace(server: DistirServer, asked: Mapping[str, Any]) -> Answer:
@@ -272,6 +290,7 @@ REQUESTS: Mapping[str, Handler] = {
     "lineTimes": _line_times,
     "diffTimes": _diff_times,
     "goTo": _go_to,
+    "why": _why,
     "trace": _trace,
     "compare": _compare,
     "rankProgram": _rank_program,

@@ -127,7 +127,7 @@ def columns_of(view, found):
     for hint in found:
         start = text.rfind("\n", 0, hint.offset) + 1
         shift = shift if start == line else 0
-        line, shift = start, shift + len(hint.label)
+        line, shift = start, shift + len(hint.text)
         ends.append(hint.offset - start + shift)
     return ends
 
@@ -141,6 +141,47 @@ def test_every_time_of_a_training_step_is_on_the_screen(training):
     assert max(end for _, end in times) <= 120
     at_end = all_hints(training, Hints(columns=0))
     assert max(columns_of(training, at_end)) > 200
+
+
+def time_columns(view, found):
+    """By function, the columns where its times begin, and those of the `@` in them."""
+    columns = {}
+    for hint, end in zip(found, columns_of(view, found), strict=True):
+        if hint.kind == "time":
+            begin, at = columns.setdefault(hint.function, (Counter(), Counter()))
+            begin[end - len(hint.label)] += 1
+            at[end - len(hint.label.partition("@")[2])] += 1
+    return columns
+
+
+@pytest.mark.parametrize("columns", [0, 72, 120])
+def test_times_of_a_function_stand_in_one_column_whatever_the_length_of_its_lines(columns):
+    for text in (PIPELINE, PIPELINE.replace("%as_1", "%as_1_of_a_longer_name"), LATE):
+        view = viewed(text)
+        found = all_hints(view, Hints(columns=columns))
+        assert found
+        for begin, at in time_columns(view, found).values():
+            assert len(begin) == len(at) == 1, (view.document.text, begin)
+
+
+def test_times_beyond_the_screen_follow_the_first_results_of_a_function_all_of_them(training):
+    view = training
+    ((begin, _),) = time_columns(view, all_hints(view)).values()
+    ((column, count),) = begin.most_common(1)
+    assert count > 0.99 * begin.total(), begin
+    assert column < 50
+    behind = [h for h in all_hints(view) if h.kind == "time"]
+    assert all(view.document.text.startswith((" = ", ", "), h.offset) for h in behind)
+
+
+def test_while_one_types_times_stay_in_their_column():
+    before = opened(PIPELINE)
+    shown = all_hints(View(before, before))
+    after = before.edited(PIPELINE.replace("%as_1", "%as_1_with_longer"), 1)
+    view = View(after, before)
+    was, now = time_columns(View(before, before), shown), time_columns(view, all_hints(view))
+    assert now["dense"] == was["dense"]
+    assert list(was["main"][0]) == list(now["main"][0])
 
 
 def test_starts_of_neighbouring_lines_differ_and_are_short(training):

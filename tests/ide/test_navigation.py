@@ -20,7 +20,9 @@ from distir.ide.navigation import definition, highlights, references, type_defin
 from distir.ide.selection import selections
 from distir.ide.symbols import document_symbols, workspace_symbols
 from distir.ir import names, operands, results
+from distir.models import gpt2
 from distir.syntax import print_module
+from distir.transform import transform
 
 PIPELINE = (Path(__file__).parents[2] / "examples/mlp_pipeline.dir").read_text()
 
@@ -227,6 +229,54 @@ def test_folds_are_of_several_lines_and_nested():
         lines = [(position(f.span.start)[0], position(f.span.end)[0]) for f in folds(document)]
         assert all(first < last for first, last in lines)
         assert (27, 57) in lines or text is TWO
+
+
+COPIES = """func @main(
+  %ln_1.weight: Tensor[Float32, (4, 4), 1],
+  %ln_2.weight: Tensor[Float32, (4, 4), 1],
+  %x_1: Tensor[Float32, (4, 4), 1] {batch = 0},
+  %x_2: Tensor[Float32, (4, 4), 2] {batch = 0}
+) {
+  %a_1 = Relu(%x_1)
+  %a_2 = Relu(%x_2)
+  %b_1 = MatMul(%a_1, %a_1)
+  %b_2 = MatMul(%a_2, %a_2) // another one
+  %s_1, %s_2 = MPIAllreduce(%a_1, %a_2)
+  %u_1 = Relu(%s_1)
+  %u_2 = Relu(%s_2)
+  %t_1, %t_2 = MPIAllreduce(%b_1, %b_2)
+  %v_1 = Relu(%t_1)
+  %v_2 = Relu(%t_2)
+  %p_1_s_1, %p_1_s_2 = MPIAllreduce(%a_1, %a_2)
+  %p_1_1: D1 = Add(%p_1_s_1, %b_1)
+  %p_2_s_1, %p_2_s_2 = MPIAllreduce(%a_1, %a_2)
+  %p_2_1: D2 = Add(%p_2_s_1, %b_1)
+  return %u_1, %v_1
+}
+"""
+
+
+def copies_of(text):
+    """By line, from 1, that is shown: the last of its copies, and how many there are."""
+    document = opened(text)
+    line = document.program.source.position
+    return {line(f.span.start)[0]: (line(f.span.end)[0], f.times) for f in folds(document) if f.kind == "copies"}
+
+
+def test_lines_for_several_devices_are_folded_and_others_are_not():
+    assert copies_of(COPIES) == {4: (5, 2), 7: (8, 2), 12: (13, 2), 15: (16, 2), 18: (20, 2)}
+
+
+@pytest.mark.parametrize(("words", "devices", "most"), [("dtp=2,2,1", 4, 0.5), ("dtp=2,4,1", 8, 0.5)])
+def test_a_training_step_for_several_devices_reads_as_one_for_one(words, devices, most):
+    model = gpt2(2, width=64, heads=8, sequence=32, batch=16)
+    text = print_module(transform(model, "grad", "loss=cross_entropy", "optimizer=adam", words))
+    found = copies_of(text)
+    hidden = {line for first, (last, _) in found.items() for line in range(first + 1, last + 1)}
+    assert len(found) == sum(f.kind == "copies" for f in folds(opened(text))), "one at each line"
+    assert not hidden & found.keys(), "none begins in another"
+    assert text.count("\n") - len(hidden) < most * text.count("\n")
+    assert max(times for _, times in found.values()) == devices
 
 
 @settings(max_examples=most_examples(60), deadline=None)

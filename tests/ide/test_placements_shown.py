@@ -51,6 +51,17 @@ def shown(text=STEP, placements="changes", **setup):
     return {re.search(r"%([\w.]+)$", text[: hint.offset])[1]: hint.label.strip(": ") for hint in found}
 
 
+def test_microbatches_of_a_batch_by_name_have_its_size():
+    text = """func @main(%x: Tensor[Float32, (B@dp[B/2, B/2], 8), 1] {batch = 0}) mesh (dp = 2) {
+  %a, %b = Split[axis = 0, num_outputs = 2](%x)
+  %y = Relu(%a)
+  return %y, %b
+}
+"""
+    assert shown(text, "all", bind={"B": 8}) == {"b": "2×f32[4@dp,8]", "y": "f32[4@dp,8]"}
+    assert "f32[B/2@dp,8]" in shown(text, "all").values()
+
+
 def asked(text, word, view=None):
     """What hover says of the first place of a word."""
     view = view or viewed(text, GPUS)

@@ -20,6 +20,7 @@ from distir.ide.rank_program import LineOrigin, RankProgram
 from distir.ide.running import Agreement, ProgramRun, Result
 from distir.ide.status import Status
 from distir.ide.timeline import Bar, BarKind, BarTable, CallPlace, DeviceLane, Origin, TimelineView, Waiting
+from distir.ide.why import LaneShares, Why
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lsp-requests.md").read_text()
 ANSWERS = (CallChoice, Comparison, SideCosts, Parting, FigureRow, Profile, Curve, MemoryView, Resident) + (
@@ -40,6 +41,8 @@ ANSWERS = (CallChoice, Comparison, SideCosts, Parting, FigureRow, Profile, Curve
     ProgramRun,
     Result,
     Agreement,
+    Why,
+    LaneShares,
 )
 
 

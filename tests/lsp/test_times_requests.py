@@ -42,6 +42,26 @@ def test_times_of_lines_and_the_way_from_op_to_op(tmp_path):
         assert "cannot be simulated" in broken["error"]
 
 
+def test_why_the_statement_under_the_cursor_is_slow(tmp_path):
+    uri = (tmp_path / "mlp.dir").as_uri()
+    about = {"textDocument": {"uri": uri}}
+    with Session() as session:
+        session.open(uri, PIPELINE)
+        at = {"line": line_of("%a = Relu(%h)"), "character": 0}
+        found = session.ask("distir/why", {**about, "position": at})
+        assert (found["roof"], found["stale"], found["function"]) == ("memory", False, "dense")
+        assert found["range"]["start"] == {"line": at["line"], "character": 2}
+        assert found["waits"][0].startswith("device 2 waits **1.01ms** before `%ar_1`")
+        assert found["won_s"] < found["latency_s"]
+        assert len(found["lane"]["computes"]) == 120
+        assert found["advice"] == []
+        nowhere = {"line": line_of("return %a"), "character": 0}
+        assert "no statement" in session.ask("distir/why", {**about, "position": nowhere})["error"]
+        session.change(uri, PIPELINE.replace("Relu(%h)", "Relu(%h"))
+        late = session.ask("distir/why", {**about, "position": {"line": line_of("%p_1: D2"), "character": 0}})
+        assert (late["stale"], late["name"]) == (True, "`@dense` `%p_1`, [line 40](#L40)")
+
+
 MESH = (Path(__file__).parents[2] / "examples" / "mlp_mesh.dir").read_text()
 
 

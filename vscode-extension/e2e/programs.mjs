@@ -28,6 +28,24 @@ func @main(%x: Tensor[Float32, (512, 512), 1]) {
 }
 `;
 
+/** What two devices do alike is written for each of them. */
+const TWO_DEVICES = `func @main(
+  %w_1: Tensor[Float32, (512, 512), 1],
+  %w_2: Tensor[Float32, (512, 512), 2],
+  %b_1: Tensor[Float32, (512,), 1],
+  %b_2: Tensor[Float32, (512,), 2],
+  %x_1: Tensor[Float32, (512, 512), 1],
+  %x_2: Tensor[Float32, (512, 512), 2]
+) {
+  %h_1 = Gemm(%x_1, %w_1, %b_1)
+  %h_2 = Gemm(%x_2, %w_2, %b_2)
+  %a_1 = Relu(%h_1)
+  %a_2 = Relu(%h_2)
+  %all_1, %all_2 = MPIAllreduce(%a_1, %a_2)
+  return %all_1, %all_2
+}
+`;
+
 /** Markdown with a program in a fence, and a line that is none. */
 const NOTES = `# Notes
 
@@ -92,6 +110,7 @@ export function programs() {
     "notes.md": NOTES,
     "two.dir": TWO,
     "large.dir": TWO,
+    "two.devices.dir": TWO_DEVICES,
     "unformatted.dir": "func @main(%a: Tensor[Float32, (4, 4), 1]) {\n %b=Relu( %a )\n      return %b\n}\n",
     "named.dir": "func @main(%x: Tensor[Float32, (B, 4), 1]) {\n  %y = Relu(%x)\n  return %y\n}\n",
     "proof/distir.toml": SETTINGS,

@@ -153,11 +153,11 @@ export class Workbench {
     return this.page.waitForFunction(predicate, given, { timeout, polling: LOOKS_EVERY_MS });
   }
 
-  /** Wait until a line of an editor, its hints included, holds a text. VS Code writes spaces as U+00A0, around hints as U+200A. */
+  /** Wait until a line of an editor, its hints included, holds a text, however many blanks align what. VS Code writes spaces as U+00A0. */
   async line(text, timeout = PATIENCE_MS) {
     await this.until(
-      (wanted) => [...document.querySelectorAll(".view-line")].some((line) => line.textContent.replace(/[\u00a0\u2000-\u200a]/g, " ").replace(/[\u200b-\u200d\u2060\ufeff]/g, "").includes(wanted)),
-      text,
+      (wanted) => [...document.querySelectorAll(".view-line")].some((line) => line.textContent.replace(/[\u200b-\u200d\u2060\ufeff]/g, "").replace(/\s+/g, " ").includes(wanted)),
+      text.replace(/\s+/g, " "),
       timeout,
     );
   }

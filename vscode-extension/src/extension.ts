@@ -16,11 +16,13 @@ import { PREVIEW, Previews, Programs } from "./programs";
 import { tellOfTrouble } from "./server/messages";
 import { Server, type Source } from "./server/server";
 import { LanguageStatus } from "./status";
+import { CopiesView } from "./views/copies";
 import { DiffTimesView } from "./views/diff-times";
 import { LineTimesView } from "./views/line-times";
 import { PlacementsView } from "./views/placements";
 import { RANK, RankView } from "./views/rank";
 import { Timelines } from "./views/timeline";
+import { WhyView } from "./views/why";
 
 /** What tests, and other extensions, may ask: the server's state, and when it changes. */
 export interface Api {
@@ -59,6 +61,7 @@ export function compose(extension: vscode.ExtensionContext, host: Host): Api {
   const ranks = new RankView(context);
   const lines = new LineTimesView(made);
   const diffs = new DiffTimesView(made);
+  const why = new WhyView(context);
   const placements = new PlacementsView(made, vscode.Uri.joinPath(extension.extensionUri, "dist", "media"));
   extension.subscriptions.push(
     log,
@@ -70,7 +73,9 @@ export function compose(extension: vscode.ExtensionContext, host: Host): Api {
     ranks,
     lines,
     diffs,
+    why,
     placements,
+    new CopiesView(context),
     new Transforms(context),
     tellOfTrouble(made),
     vscode.workspace.registerTextDocumentContentProvider(PREVIEW, context.previews),
@@ -86,6 +91,7 @@ export function compose(extension: vscode.ExtensionContext, host: Host): Api {
     status.onDidHear(({ uri, status: heard }) => {
       timelines.refresh(uri, heard);
       placements.refresh(uri);
+      why.refresh();
       if (heard.state !== "simulated") return;
       ranks.refresh(uri);
       lines.refresh(uri);

@@ -73,6 +73,24 @@ export interface Goal {
   wait_s?: number;
 }
 
+/** Why a statement takes long; lines are Markdown. */
+export interface Why {
+  version: number;
+  name: string;
+  roof: "compute" | "memory" | "latency" | "link" | "host" | "free" | null;
+  start_s: number;
+  duration_s: number;
+  latency_s: number;
+  why: string[];
+  waited_s: number | null;
+  waits: string[];
+  won: string;
+  shown: string;
+  lane: { device: number; computes: number[]; communicates: number[]; waits_for_host: number[] };
+  advice: string[];
+  stale: boolean;
+}
+
 export interface Advice {
   number: number;
   title: string;

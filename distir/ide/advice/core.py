@@ -131,6 +131,10 @@ class Advised:
                     found[advice.span.start] = advice
         return [found[start] for start in sorted(found)]
 
+    def about(self, span: Span) -> Sequence[Advice]:
+        """That of `about_places` for the places in a piece of the text."""
+        return [found for found in self.about_places() if found.span.start <= span.end and span.start <= found.span.end]
+
 
 LEAST_SPEEDUP = 1.01
 """Less is not worth a change."""

@@ -68,14 +68,19 @@ function simulated(document: vscode.TextDocument): Promise<Status> {
 async function hints(document: vscode.TextDocument): Promise<string[]> {
   const range = new vscode.Range(0, 0, document.lineCount, 0);
   const found = await vscode.commands.executeCommand<vscode.InlayHint[]>("vscode.executeInlayHintProvider", document.uri, range);
-  return found.map(({ label }) => (typeof label === "string" ? label : label.map((part) => part.value).join("")));
+  return found.map(labelled);
+}
+
+/** What a hint says, without the blanks that align it. */
+function labelled({ label }: vscode.InlayHint): string {
+  return (typeof label === "string" ? label : label.map((part) => part.value).join("")).trim();
 }
 
 /** When the statements of a function start, as its hints say it. */
 async function hintsOf(document: vscode.TextDocument, name: string): Promise<string[]> {
   const first = place(document, `func @${name}`);
   const found = await vscode.commands.executeCommand<vscode.InlayHint[]>("vscode.executeInlayHintProvider", document.uri, new vscode.Range(first, new vscode.Position(document.lineCount, 0)));
-  return found.flatMap(({ label }) => /@\S+s\b/.exec(typeof label === "string" ? label : label.map((part) => part.value).join(""))?.[0] ?? []);
+  return found.flatMap((hint) => /@\S+s\b/.exec(labelled(hint))?.[0] ?? []);
 }
 
 function place(document: vscode.TextDocument, text: string): vscode.Position {
@@ -466,7 +471,7 @@ const tests: Record<string, () => Promise<void>> = {
     const range = new vscode.Range(0, 0, document.lineCount, 0);
     const atEnd = async (): Promise<boolean> => {
       const found = await vscode.commands.executeCommand<vscode.InlayHint[]>("vscode.executeInlayHintProvider", document.uri, range);
-      const times = found.filter(({ label }) => (typeof label === "string" ? label : label.map((part) => part.value).join("")).startsWith("+"));
+      const times = found.filter((hint) => labelled(hint).startsWith("+"));
       return times.length > 0 && times.every(({ position }) => position.character === document.lineAt(position.line).text.trimEnd().length);
     };
     await until("times at the ends", atEnd);
