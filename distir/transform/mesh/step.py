@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -246,7 +247,7 @@ def mesh(
             order = order_of(module, cp_kind, zigzag)
         along = sequences(module) if cp > 1 else None
         router = router_of(module, dispatcher)
-        module = _dispatched_apart(module, folding, order) if expert_parallel else module
+        module = _dispatched_apart(module, folding, order, sequence=sequence) if expert_parallel else module
         module = with_owners(module, folding.parts, skew) if folding.owners else module
         analysis, entry = checked(module), entry_of(module)
         placed = plan(analysis, entry, folding, zero, along, order, partition, split)
@@ -298,7 +299,7 @@ def _with_copies_where_used(module: Module) -> Module:
     return made.replacing(cast_at_use(entry_of(made), weights))
 
 
-def _dispatched_apart(module: Module, folding: Folding, order: Order) -> Module:
+def _dispatched_apart(module: Module, folding: Folding, order: Order, *, sequence: bool) -> Module:
     """The program in which devices with parts of a sequence dispatch their own tokens to experts.
 
     Shards do where they have copies of experts. A note says where tokens are gathered instead, as where experts have a
@@ -308,7 +309,8 @@ def _dispatched_apart(module: Module, folding: Folding, order: Order) -> Module:
     if not any(ops_in(module, "Dispatch")):
         raise no_experts(entry_of(module))
     cp, tp = folding.count(*SEQUENCES), folding.count(*SHARDS)
-    groups = (order.parts(cp) if cp > 1 else 1) * (tp if folding.copies else 1)
+    cut = tp if folding.copies or (sequence and cp > 1) else 1  # of what those that share a sequence have
+    groups = cp * math.lcm(order.parts(1), cut) if cp > 1 else cut
     if folding.copies or not {*folding.owners}.isdisjoint(SEQUENCES):
         return with_groups(module, groups)
     return dispatched_in_parts(module, groups, cp)

@@ -334,6 +334,8 @@ class Expansion:
 
     def _along(self, item: Collective | LocalSlice | Ranked, factors: tuple[int, ...]) -> None:
         """Write an item that concerns some factors of the mesh axis. Raises NoRun for one representative of groups."""
+        if self.mesh.representative and isinstance(item, Ranked):
+            item, factors = self._in_order_of_devices(item, factors)
         if self.mesh.representative and factors != tuple(range(factors[0], factors[0] + len(factors))):
             raise NoRun(factors)
         size, stride = self.mesh.number(factors), self.mesh.run * self.mesh.inner(factors[-1])
@@ -359,6 +361,13 @@ class Expansion:
                 for rank, name in enumerate(self.names(result)):
                     attrs = Attributes({"value": values[self.mesh.coordinate(rank, factors)]})
                     self.body.append(Apply((name,), "Constant", (), attrs))
+
+    def _in_order_of_devices(self, item: Ranked, factors: tuple[int, ...]) -> tuple[Ranked, tuple[int, ...]]:
+        """Constants of devices along factors, in the order of these devices."""
+        ordered = tuple(sorted(factors))
+        ranks = next(iter(self.mesh.groups(ordered)))
+        values = tuple([item.values[self.mesh.coordinate(rank, factors)] for rank in ranks])
+        return replace(item, values=values, along=ordered), ordered
 
     def _slice_of_one(self, item: LocalSlice, size: int, stride: int) -> None:
         """Write the slice of one device that represents a group of some, so far apart."""
