@@ -21,7 +21,7 @@ from distir.analysis.stated_places import complaint, parts_along, refuse
 from distir.diagnostics.codes import placements as codes
 from distir.ir import HOST, AnyType, Apply, Mesh, Meshes, Part, SplitAlong, TensorType, TupleType, Type, types
 from distir.ir.places import Place, Size, along, cuts_of, places, show_axes
-from distir.ops import Reject, Value, type_of
+from distir.ops import Reject, Value, item_of, type_of
 from distir.ops.mesh import COLLECTIVES
 from distir.placement.along import State, is_host
 from distir.placement.nearest import Nearest, nearest
@@ -69,6 +69,10 @@ def placed(meshes: Meshes, statement: Apply, vs: tuple[Value, ...], infer: Infer
         return tuple(map(unplaced, ws))
     if meshes.stages:
         refuse_between(statement, [*map(type_of, vs)], [*map(type_of, ws)], meshes)
+    if statement.op == "MakeTuple":
+        return (TupleType(tuple(map(type_of, vs))),)
+    if statement.op == "UnpackTuple" and isinstance(vs[0], TupleType):
+        return vs[0].items
     found = _along_each(meshes, statement, vs, ws)
     wrong = {axis: one for axis, one in found.items() if isinstance(one, Nearest)}
     if wrong:
@@ -77,9 +81,8 @@ def placed(meshes: Meshes, statement: Apply, vs: tuple[Value, ...], infer: Infer
             return tuple(map(unplaced, ws))  # a function by itself: its calls are checked with their sizes
         raise refusal(statement, vs, wrong)
     _refuse_parted_twice(statement, found)
-    order = _order(statement, vs)
     each = zip(ws, *(one.given for one in found.values() if isinstance(one, Typing)), strict=True)
-    return tuple(_placed(statement, w, dict(zip(found, states, strict=True)), meshes, order) for w, *states in each)
+    return tuple(_placed(statement, w, dict(zip(found, states, strict=True)), meshes, vs) for w, *states in each)
 
 
 def is_written_out(meshes: Meshes, statement: Apply, vs: tuple[Value, ...], ws: tuple[Value, ...]) -> bool:
@@ -173,11 +176,15 @@ def _typing(
 
 
 def _order(statement: Apply, vs: Sequence[Value]) -> dict[tuple[str, str], int]:
-    """By two axes that split one dimension of an operand: the operand, with the outer axis first.
+    """By two axes that split one dimension of an operand, or of an item of one: the operand, with the outer axis first.
 
     Raises Reject where two operands have them in other orders: their parts are other rows.
     """
     found: dict[tuple[str, str], int] = {}
+    if any(isinstance(v, TupleType) for v in vs):
+        for k in range(next(len(v.items) for v in vs if isinstance(v, TupleType))):
+            found |= _order(statement, [item_of(v, k) for v in vs])
+        return found
     for index, v in enumerate(vs):
         for tensor in tensors(type_of(v)):
             for dim in range(len(tensor.shape or ())):
@@ -195,13 +202,13 @@ def _order(statement: Apply, vs: Sequence[Value]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _placed(
-    statement: Apply, w: Value, states: Mapping[str, State], meshes: Meshes, order: Mapping[tuple[str, str], int]
-) -> Value:
-    """A result with its placement along each axis. Raises Reject where it cannot be placed so."""
+def _placed(statement: Apply, w: Value, states: Mapping[str, State], meshes: Meshes, vs: Sequence[Value]) -> Value:
+    """A result of operands with its placement along each axis. Raises Reject where it cannot be placed so."""
     if isinstance(w, TupleType):
         items = (
-            _placed(statement, item, {axis: item_along(s, k) for axis, s in states.items()}, meshes, order)
+            _placed(
+                statement, item, {a: item_along(s, k) for a, s in states.items()}, meshes, [item_of(v, k) for v in vs]
+            )
             for k, item in enumerate(w.items)
         )
         return TupleType(tuple(map(type_of, items)))
@@ -210,7 +217,7 @@ def _placed(
         if entries and not is_host(w):
             return unplaced(w)
         return w
-    made = replace(w, places=places(_outermost_first(entries, order)))
+    made = replace(w, places=places(_outermost_first(entries, _order(statement, vs))))
     wrong = complaint(made, meshes)
     if wrong is not None:
         raise Reject(codes.NOT_PARTS, f"`{statement.op}` would give `{made}`: {wrong.message}", Part("callee"))

@@ -234,7 +234,8 @@ def _cut_again(param: Param, placed: Mapping[str, State], sizes: Mapping[str, in
     if shard is None or shard.blocks or not isinstance(param.type, TensorType):
         return {}
     over, parts = _replicas(placed, sizes)
-    dim, cut = (param.type.shape or ())[shard.axis], [axis for axis, own in shards.items() if own.axis == shard.axis]
+    dim = (param.type.shape or ())[shard.axis]
+    cut = [axis for axis, own in placed.items() if isinstance(own, Split) and own.axis == shard.axis]
     divides = isinstance(dim, int) and dim % (parts * math.prod(sizes[axis] for axis in cut)) == 0
     return dict.fromkeys(over, Split(shard.axis)) if divides else {}
 
