@@ -1,6 +1,7 @@
 """`expert_parallel` on a mesh: experts over any neighbours of a stage, as Megatron's `--expert-model-parallel-size`."""
 
 from functools import cache
+from math import lcm
 
 import pytest
 from test_mesh_mutants import tried
@@ -11,7 +12,7 @@ import distir
 from distir.analysis.program import read
 from distir.cost import load
 from distir.diagnostics import ProgramError
-from distir.ir import ops_in
+from distir.ir import Apply, ops_in
 from distir.ir.rolling import unrolled
 from distir.models import named
 from distir.prove import prove
@@ -44,6 +45,10 @@ FOLDED = {
         "8@(tp, cp_ep), 16, 16",
         "dtp=1,2,1 context=4 expert_parallel=4 etp=1",
     ),
+    "tp=4 cp=2 expert_parallel=8 etp=1 sequence": (
+        "8@(tp, cp), 16, 16",
+        "dtp=1,4,1 context=2 expert_parallel=8 etp=1",
+    ),
 }
 """How experts are placed, and the step of one axis each that is the same strategy."""
 
@@ -67,7 +72,8 @@ def meant(strategy, module):
     tp, cp, parts = (int(words.get(axis, 1)) for axis in ("tp", "cp", "expert_parallel"))
     made = marked_for_context(module, words.get("cp_kind", "allgather")) if cp > 1 else module
     has_copies = tp // int(words.get("etp", tp)) > parts
-    made = with_groups(made, (2 * cp if cp > 1 else 1) * (tp if has_copies else 1))
+    cut = tp if has_copies or ("sequence" in words and cp > 1) else 1
+    made = with_groups(made, cp * lcm(2, cut) if cp > 1 else cut)
     return with_owners(made, parts, 0) if parts > 1 else made
 
 
@@ -102,6 +108,8 @@ def test_every_copy_on_every_device_is_that_of_the_program(model, strategy):
     ("pp=2 microbatches=2 mesh tp=2 cp=2 expert_parallel=2 etp=1 sequence", "8@tp"),
     ("mesh dp=2 cp=2 cp_kind=a2a expert_parallel=4 zero=3 skew=4", "8@(ep, cp)"),
     ("mesh dp=4 expert_parallel=2 zero=1 shard=2", "8@ep"),
+    ("checkpoint accumulate=2 mesh dp=4 tp=2 sequence etp=1 expert_parallel=4 zero=3", "8@(tp, ep, dp)"),
+    ("mesh dp=8 tp=2 sequence etp=1 expert_parallel=4 zero=3", "8@(tp, ep), 16@dp"),
 ])  # fmt: skip
 def test_so_are_they_in_a_pipeline_and_with_state_in_parts(words, placed):
     before = distir.transform(named("mixtral-8x7b", **{**SIZES, "layers": 2, "batch": 8}, head_size=4, experts=8,
@@ -123,7 +131,16 @@ def test_it_is_proved_for_all_values(strategy, against_groups):
     assert prove(made, module).proved != against_groups
 
 
-@pytest.mark.parametrize("strategy", FEW)
+def test_shards_that_share_a_sequence_send_the_tokens_that_they_have():
+    made = folded("tp=4 cp=2 expert_parallel=8 etp=1 sequence")
+    layer = next(f for f in made if f.name.endswith("Layer"))
+    exchanged = {str(s.attrs["axis"]) for s in ops_in(layer, "AllToAll")}
+    assert exchanged == {"tp", "cp"}
+    gathered = {s.args[0] for s in ops_in(layer, "AllGather")}
+    assert not any(s.op == "Route" for s in layer.body if isinstance(s, Apply) and gathered.intersection(s.results))
+
+
+@pytest.mark.parametrize("strategy", [*FEW, "tp=4 cp=2 expert_parallel=8 etp=1 sequence"])
 def test_one_device_takes_what_every_device_takes(strategy):
     assert as_each_device(folded(strategy), load("dgx-a100x2")) > 1
 
