@@ -18,6 +18,7 @@ from distir.ir.calls import callees, callees_first, calls_of
 from distir.ir.core import names
 from distir.ir.dataflow import maker
 from distir.ops import OPS
+from distir.ops.optimizer import is_optimizer
 
 WEIGHTS, BUFFERS, STATE, CACHES, INPUTS = "weights", "buffers", "optimizer state", "caches", "inputs"
 GRADIENTS, ACTIVATIONS, TEMPORARY = "gradients", "activations", "temporary"
@@ -272,7 +273,7 @@ def carries(statement: Apply) -> bool:
 
 def updates(statement: Apply) -> bool:
     """Whether a statement takes a gradient and updates a parameter with it."""
-    return OPS[statement.op].family == "optimizer" and statement.op not in ("MovingAverage", "Assign")
+    return is_optimizer(OPS[statement.op]) and statement.op not in ("MovingAverage", "Assign")
 
 
 def _written(statement: Apply, value: str) -> tuple[Arg, ...]:
@@ -285,7 +286,7 @@ def _written(statement: Apply, value: str) -> tuple[Arg, ...]:
 def in_place(statement: Apply) -> Mapping[int, int]:
     """By result of an update: the operand in whose memory it is written; empty for other ops."""
     op = OPS[statement.op]
-    return op.inplace if op.family == "optimizer" and op.inplace != "each" else {}
+    return op.inplace if op.inplace != "each" and is_optimizer(op) else {}
 
 
 def _updated(statement: Apply, name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from distir.ir import Statement
 from distir.ir.core import Apply
 from distir.ops.core import OPS, Op
+from distir.ops.optimizer import is_optimizer
 from distir.ops.resources import Pattern
 
 LAYER_PATTERNS: frozenset[Pattern] = frozenset({"allgather", "allreduce", "reducescatter", "alltoall"})
@@ -24,7 +25,7 @@ def is_gradient(statement: Statement) -> bool:
 def is_update(statement: Statement) -> bool:
     """Whether a statement updates its first operand in place, and state with it, as optimizers do."""
     op = op_of(statement)
-    return op is not None and op.family == "optimizer"
+    return op is not None and is_optimizer(op)
 
 
 def pattern_of(statement: Statement) -> Pattern | None:

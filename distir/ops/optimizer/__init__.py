@@ -12,7 +12,7 @@ An op becomes an optimizer of `grad` by `optimizer("name", Op)`, below it.
 
 # isort: off
 # `distir transform --list` shows optimizers in this order.
-from distir.ops.optimizer.rules import OPTIMIZERS, UPDATE, OptimizerRule, optimizer, unless_skipped
+from distir.ops.optimizer.rules import OPTIMIZERS, UPDATE, OptimizerRule, is_optimizer, optimizer, unless_skipped
 from distir.ops.optimizer.descent import SGD, Lion, Momentum, Optimizer
 from distir.ops.optimizer.adam import Adam
 from distir.ops.optimizer.adafactor import Adafactor
@@ -38,6 +38,7 @@ __all__ = [
     "Optimizer",
     "OptimizerRule",
     "Orthogonalize",
+    "is_optimizer",
     "optimizer",
     "unless_skipped",
 ]

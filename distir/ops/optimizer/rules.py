@@ -73,6 +73,11 @@ def optimizer(
     return op
 
 
+def is_optimizer(op: Op) -> bool:
+    """Whether an op is of this family, or one that a package has registered as an optimizer."""
+    return op.family == "optimizer" or (bool(op.inplace) and any(rule.op is op for rule in OPTIMIZERS.values()))
+
+
 SCALARS = "Optional[Tensor[r:float, (), d]], Optional[Tensor[f:float, (), d]]"
 """In signatures: `rate` and `factor`."""
 
