@@ -29,7 +29,7 @@ from distir.ir import (
     operands,
 )
 from distir.ir.dataflow import uses
-from distir.ir.rewrite import Rewriter, Variants, with_operands
+from distir.ir.rewrite import Rewriter, Variants, facts_of, with_operands
 from distir.ir.types import TensorType, TupleType, Type
 from distir.ops import type_of
 from distir.transform.checking import checked
@@ -84,18 +84,28 @@ def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) 
 
 
 def cast_at_use(entry: Function, weights: Collection[str]) -> Function:
-    """The function in which these weights are cast for each use: of the part that a device has, it is little work."""
+    """The function in which each phase casts the weights that it uses, for each microbatch, and keeps no copy.
+
+    It is little work: of the part that a device has. Statements that state no phase have a copy each.
+    """
     edit = Rewriter(entry)
     for _, statement in edit:
         if not isinstance(statement, Apply) or statement.op != "Cast" or statement.args[0] not in weights:
             continue
         (name,) = statement.results
-        for place in list(uses(entry).get(name, ()))[1:]:
-            if isinstance(entry.body[place], Return):
+        copies: dict[object, str] = {}
+        for place in uses(entry).get(name, ()):
+            user = entry.body[place]
+            if isinstance(user, Return):
                 continue
-            own = edit.fresh(f"{name}_again")
-            edit.before(place, replace(statement, results=(own,), facts=NO_FACTS))
-            edit.rename({name: own}, [place])
+            facts = facts_of(user)
+            phase = (facts.phase, facts.microbatch) if facts.phase else place
+            if phase not in copies:
+                copies[phase] = edit.fresh(f"{name}_again") if copies else name
+                if copies[phase] != name:
+                    edit.before(place, replace(statement, results=(copies[phase],), facts=NO_FACTS))
+            if copies[phase] != name:
+                edit.rename({name: copies[phase]}, [place])
     return edit.done()
 
 

@@ -79,6 +79,14 @@ def test_rows_of_one_sequence_for_each_replica_are_not_gathered(model, strategy)
     assert verify(program(model, "step"), made).equal
 
 
+def test_recomputation_and_backward_pass_share_what_is_gathered():
+    before = distir.transform(program("llama", "forward"), "grad", "optimizer=adam", "precision=mixed", "checkpoint")
+    made = distir.transform(before, "mesh", "dp=2", "zero=3")
+    gathered = [s.facts.phase for s in ops_in(made.entry(), "AllGather") if "layers.0.self_attn.q_proj" in s.args[0]]
+    assert gathered == ["forward", "backward"]
+    assert verify(before, made).equal
+
+
 def test_optimizer_state_is_split_over_all_that_would_have_the_same():
     made = placed("mixtral", "step", "dp=2 ep=2 zero=3")
     types = {p.name: p.type for p in made.entry().params}
