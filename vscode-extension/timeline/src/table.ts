@@ -38,7 +38,9 @@ export function fillTable(
   const turns = element("p");
   if (start > 0) turns.append(button("Previous", "Previous bars of the table", () => turn(start - PAGE)));
   if (start + PAGE < bars.length) turns.append(button("Next", "Next bars of the table", () => turn(start + PAGE)));
-  section.replaceChildren(devices(model), ops(model, shown, `${what}${range}`, choose), turns);
+  const filled = [devices(model), ops(model, shown, `${what}${range}`, choose), turns];
+  const isSame = filled.every((part, at) => part.isEqualNode(section.childNodes[at] ?? null));
+  if (!isSame) section.replaceChildren(...filled); // else clicks under way would be lost
 }
 
 function devices(model: Model): HTMLTableElement {
