@@ -86,7 +86,9 @@ def quantised_at_use(module: Module, entry: Function, weights: Collection[str]) 
 def cast_at_use(entry: Function, weights: Collection[str]) -> Function:
     """The function in which each phase casts the weights that it uses, for each microbatch, and keeps no copy.
 
-    It is little work: of the part that a device has. Statements that state no phase have a copy each.
+    It is little work: of the part that a device has. A forward pass that is computed again is of the backward phase, so
+    that it shares what this gathers, as in FSDP2, where the hook before the backward pass unshards for both
+    (`_pre_forward` of torch/distributed/fsdp/_fully_shard/_fsdp_state.py). Statements without a phase have a copy each.
     """
     edit = Rewriter(entry)
     for _, statement in edit:

@@ -11,10 +11,14 @@ import pytest
 from lowering_samples import entry
 
 import distir
+from distir.analysis.kinds import in_place, updates
+from distir.ir import ops_in
 from distir.ir.registry import DefinitionError
 from distir.lower import lower
 from distir.ops import OPS
 from distir.ops.definition import check_definition
+from distir.ops.optimizer import OPTIMIZERS
+from distir.ops.purpose import is_update
 
 PROGRAM = """
 func @f(%x: Tensor[Float32, (2, 3), 1]) {
@@ -34,6 +38,35 @@ def TenLines(x, *, scale: float = 2.0):
     """
     return (scale * x).astype(x.dtype)
 '''
+
+
+OPTIMIZER = '''
+from distir import op
+from distir.ops.optimizer import optimizer
+
+@op("Tensor[t:float, s, d], Tensor[u:float, s, d] -> Tensor[t, s, d]",
+    flops=2, inplace={0: 0}, non_differentiable="it updates weights")
+def TenSteps(w, dw, *, lr: float = 0.1):
+    """Descent.
+
+    %y = TenSteps(%w: Tensor[Float32, (2, 3), 1], %g: Tensor[Float32, (2, 3), 1])
+    """
+    return w - lr * dw
+
+optimizer("ten-steps", TenSteps)
+'''
+
+
+def test_an_optimizer_is_one_to_every_pass_wherever_it_is_defined():
+    exec(OPTIMIZER, {"__name__": "my_ops"})
+    try:
+        entry = distir.transform(distir.models.mlp(2, 8, batch=4), "grad", "optimizer=ten-steps").entry()
+        found = [*ops_in(entry, "TenSteps")]
+        assert found
+        assert all(is_update(s) and updates(s) and in_place(s) == {0: 0} for s in found)
+        assert not any(is_update(s) for s in entry.body if s not in found)
+    finally:
+        del OPS["TenSteps"], OPTIMIZERS["ten-steps"]
 
 
 @pytest.fixture
